@@ -1,0 +1,1 @@
+//! The suites every store and every transport passes, the simulation and its checker.

@@ -1,0 +1,187 @@
+//! What commands, API and console ask of a store: one contract, so that every command works on every store.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use crate::error::StoreError;
+use crate::event::Event;
+use crate::matching::Pattern;
+use crate::route::RouteDefinition;
+use crate::view::{
+    ActionRow, Affected, AuditRow, BlockedKey, DeliveryRow, EventRow, InboxRow, Pruned, RelayRow, RouteDetail,
+    StoreRow, Timeline,
+};
+
+/// Who does it, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Actor {
+    /// Who.
+    pub name: String,
+    /// Why, if they say.
+    pub reason: Option<String>,
+}
+
+/// Which events or deliveries; every part that is given must fit.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Selection {
+    /// These ids; empty is any.
+    pub ids: Vec<String>,
+    /// Event type.
+    pub event_type: Option<Pattern>,
+    /// Aggregate type.
+    pub aggregate_type: Option<String>,
+    /// Ordering key.
+    pub key: Option<String>,
+    /// Tenant.
+    pub tenant: Option<String>,
+    /// Route; for deliveries.
+    pub route: Option<String>,
+    /// Code of the last failure; for deliveries.
+    pub code: Option<String>,
+    /// Occurred at that time or later.
+    pub from: Option<Timestamp>,
+    /// Occurred before that time.
+    pub to: Option<Timestamp>,
+}
+
+impl Selection {
+    /// Whether an event fits; route and code are the caller's to check.
+    pub fn fits(&self, event: &Event) -> bool {
+        (self.ids.is_empty() || self.ids.contains(&event.id))
+            && self.event_type.as_ref().is_none_or(|p| p.matches(&event.event_type))
+            && self.aggregate_type.as_ref().is_none_or(|a| event.aggregate_type.as_ref() == Some(a))
+            && self.key.as_deref().is_none_or(|k| event.ordering_key() == Some(k))
+            && self.tenant.as_ref().is_none_or(|t| event.tenant.as_ref() == Some(t))
+            && self.from.is_none_or(|t| event.occurred_at >= t)
+            && self.to.is_none_or(|t| event.occurred_at < t)
+    }
+
+    /// The selection as one line of JSON, for the audit.
+    pub fn describe(&self) -> String {
+        let mut parts = Map::new();
+        if !self.ids.is_empty() {
+            parts.insert("ids".into(), json!(self.ids));
+        }
+        let text = |v: &Option<String>| v.clone().map(Value::String);
+        for (name, value) in [
+            ("type", self.event_type.as_ref().map(|p| json!(p.to_string()))),
+            ("aggregate_type", text(&self.aggregate_type)),
+            ("key", text(&self.key)),
+            ("tenant", text(&self.tenant)),
+            ("route", text(&self.route)),
+            ("code", text(&self.code)),
+            ("from", self.from.map(|t| json!(t.to_string()))),
+            ("to", self.to.map(|t| json!(t.to_string()))),
+        ] {
+            if let Some(value) = value {
+                parts.insert(name.into(), value);
+            }
+        }
+        Value::Object(parts).to_string()
+    }
+}
+
+/// A stretch of a list, by position: never by counting from the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Page {
+    /// Newest first, before this position.
+    Newest {
+        /// Exclusive; `None` starts at the end.
+        before: Option<i64>,
+        /// Most rows.
+        limit: usize,
+    },
+    /// Oldest first, after this position.
+    Oldest {
+        /// Exclusive; 0 starts at the beginning.
+        after: i64,
+        /// Most rows.
+        limit: usize,
+    },
+}
+
+/// How a replay is done.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct ReplayOptions {
+    /// Deliveries per second; `None` makes all due at once.
+    pub rate: Option<f64>,
+    /// Count only, change nothing.
+    pub dry_run: bool,
+    /// How far back the inbox remembers; older ones are counted in [`Affected::older_than_inbox`].
+    pub inbox_window: Option<Duration>,
+}
+
+/// How long things are kept. `None` is for ever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retention {
+    /// Events every route is done with. Defaults to 7 days.
+    pub delivered: Option<Duration>,
+    /// Failed tries of deliveries that are done, and receipts. Defaults to 7 days.
+    pub attempts: Option<Duration>,
+    /// Acceptances, and words of `append_once`. Defaults to 14 days.
+    pub inbox: Option<Duration>,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        let days = |n: u64| Some(Duration::from_secs(n * 86_400));
+        Self { delivered: days(7), attempts: days(7), inbox: days(14) }
+    }
+}
+
+/// Looks at a store and acts on it for an operator. Needs no relay.
+#[async_trait]
+pub trait Desk: Send + Sync {
+    /// Appends events in one transaction; returns their ids in order.
+    async fn append(&self, events: &[Event]) -> Result<Vec<String>, StoreError>;
+
+    /// Events of the log.
+    async fn events(&self, which: &Selection, page: Page) -> Result<Vec<EventRow>, StoreError>;
+    /// Everything known of one event; the payload only when asked for.
+    async fn event(&self, id: &str, with_payload: bool) -> Result<Option<Timeline>, StoreError>;
+
+    /// Registers routes that are not there yet, without serving them. Returns the names that were new.
+    async fn register(&self, routes: &[RouteDefinition]) -> Result<Vec<String>, StoreError>;
+    /// Every registered route. A route that no live relay serves is an orphan.
+    async fn routes(&self) -> Result<Vec<RouteDetail>, StoreError>;
+    /// Every relay that has joined and not been forgotten.
+    async fn relays(&self) -> Result<Vec<RelayRow>, StoreError>;
+    /// What is in the store.
+    async fn store(&self) -> Result<StoreRow, StoreError>;
+
+    /// Stops a route; says whether that changed anything. [`crate::StoreErrorKind::NotFound`] if it is not registered.
+    async fn pause(&self, route: &str, actor: &Actor) -> Result<bool, StoreError>;
+    /// Lets a route go on.
+    async fn resume(&self, route: &str, actor: &Actor) -> Result<bool, StoreError>;
+    /// Removes a route with its position and deliveries. Refused while a live relay serves it.
+    async fn forget(&self, route: &str, actor: &Actor) -> Result<(), StoreError>;
+
+    /// Dead letters, oldest first, after this position.
+    async fn dead(&self, which: &Selection, after: i64, limit: usize) -> Result<Vec<DeliveryRow>, StoreError>;
+    /// Makes dead letters due again, with their attempts back at 0.
+    async fn replay_dead(&self, which: &Selection, how: ReplayOptions, actor: &Actor) -> Result<Affected, StoreError>;
+    /// Removes dead letters; their keys go on.
+    async fn discard_dead(&self, which: &Selection, dry_run: bool, actor: &Actor) -> Result<Affected, StoreError>;
+    /// Sends settled events again, to the routes that want them (or the one selected). Ids stay the same.
+    async fn replay(&self, which: &Selection, how: ReplayOptions, actor: &Actor) -> Result<Affected, StoreError>;
+
+    /// Keys with events waiting behind an earlier one.
+    async fn blocked_keys(&self, route: Option<&str>, limit: usize) -> Result<Vec<BlockedKey>, StoreError>;
+    /// Lets the key go on while its head keeps its own retries. Returns how many were waiting.
+    async fn unblock(&self, route: &str, key: &str, actor: &Actor) -> Result<u64, StoreError>;
+    /// Gives the head of the key up and lets the key go on. Returns the head's event id.
+    async fn skip_head(&self, route: &str, key: &str, actor: &Actor) -> Result<String, StoreError>;
+
+    /// Acceptances, newest first.
+    async fn inbox(&self, consumer: Option<&str>, id: Option<&str>, limit: usize) -> Result<Vec<InboxRow>, StoreError>;
+
+    /// Proves by counting that nothing was lost.
+    async fn audit(&self) -> Result<Vec<AuditRow>, StoreError>;
+    /// Operator actions, newest first.
+    async fn actions(&self, limit: usize) -> Result<Vec<ActionRow>, StoreError>;
+    /// Applies retention; counts only when `dry_run`.
+    async fn prune(&self, retention: &Retention, dry_run: bool) -> Result<Pruned, StoreError>;
+}

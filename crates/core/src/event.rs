@@ -1,0 +1,199 @@
+//! The event: what an application says happened, with everything a route may need of it.
+//!
+//! Builds and checks events. How they look on the wire is [`crate::envelope`]; where they are kept is a store's business.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::correlation;
+
+/// The content type of a JSON payload, which is what nearly every event carries.
+pub const JSON: &str = "application/json";
+
+/// One thing that happened.
+///
+/// Two events of one `id` are two events in the log; consumers that accept by id see one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Event {
+    /// Unique name of the event; a time-ordered UUIDv7 unless given. At most 64 bytes.
+    pub id: String,
+    /// What happened, for instance `order.placed`.
+    pub event_type: String,
+    /// The ordering key when it is not the aggregate's id; see [`Event::ordering_key`].
+    pub key: Option<String>,
+    /// Whose event: the kind of thing, for instance `order`.
+    pub aggregate_type: Option<String>,
+    /// Whose event: which one. The ordering key unless `key` is given.
+    pub aggregate_id: Option<String>,
+    /// The tenant the event belongs to.
+    pub tenant: Option<String>,
+    /// The payload, byte for byte as it was appended.
+    pub payload: Bytes,
+    /// What the payload is; [`JSON`] unless said otherwise.
+    pub content_type: String,
+    /// Headers that travel with the event; `traceparent` is one of them.
+    pub headers: BTreeMap<String, String>,
+    /// Free scope fields (`station_id`, `group_id`, …).
+    pub attributes: BTreeMap<String, Value>,
+    /// Ties together everything one request caused; defaults to the task's, else to `id`.
+    pub correlation_id: Option<String>,
+    /// The id of the event that caused this one.
+    pub causation_id: Option<String>,
+    /// Version of the payload's schema.
+    pub schema_version: i32,
+    /// When it happened.
+    pub occurred_at: Timestamp,
+    /// Not to be delivered before; `None` means at once.
+    pub available_at: Option<Timestamp>,
+}
+
+impl Event {
+    /// An event of this type that happened now, with a fresh id, a JSON `null` as payload and no key.
+    pub fn new(event_type: impl Into<String>) -> Self {
+        Self {
+            id: new_id(),
+            event_type: event_type.into(),
+            key: None,
+            aggregate_type: None,
+            aggregate_id: None,
+            tenant: None,
+            payload: Bytes::from_static(b"null"),
+            content_type: JSON.to_owned(),
+            headers: BTreeMap::new(),
+            attributes: BTreeMap::new(),
+            correlation_id: correlation::current(),
+            causation_id: None,
+            schema_version: 1,
+            occurred_at: Timestamp::now(),
+            available_at: None,
+        }
+    }
+
+    /// Sets the id; give one when the caller must be able to repeat the append.
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.id = id.into();
+        self
+    }
+
+    /// Sets the ordering key.
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// Says whose event it is; `id` is the ordering key unless one is given.
+    pub fn aggregate(mut self, aggregate_type: impl Into<String>, id: impl Into<String>) -> Self {
+        self.aggregate_type = Some(aggregate_type.into());
+        self.aggregate_id = Some(id.into());
+        self
+    }
+
+    /// Sets the tenant.
+    pub fn tenant(mut self, tenant: impl Into<String>) -> Self {
+        self.tenant = Some(tenant.into());
+        self
+    }
+
+    /// Sets the payload to the JSON of `value`.
+    pub fn json<T: Serialize + ?Sized>(mut self, value: &T) -> Result<Self, serde_json::Error> {
+        self.payload = Bytes::from(serde_json::to_vec(value)?);
+        JSON.clone_into(&mut self.content_type);
+        Ok(self)
+    }
+
+    /// Sets the payload to bytes of any kind, kept exactly.
+    pub fn bytes(mut self, content_type: impl Into<String>, payload: impl Into<Bytes>) -> Self {
+        self.payload = payload.into();
+        self.content_type = content_type.into();
+        self
+    }
+
+    /// Adds a header.
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.headers.insert(name.into(), value.into());
+        self
+    }
+
+    /// Adds a scope field.
+    pub fn attribute(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.attributes.insert(name.into(), value.into());
+        self
+    }
+
+    /// Says which event caused this one, and continues its correlation.
+    pub fn caused_by(mut self, cause: &Event) -> Self {
+        self.causation_id = Some(cause.id.clone());
+        self.correlation_id = Some(cause.correlation().to_owned());
+        self
+    }
+
+    /// Holds the event back until then.
+    pub fn available_at(mut self, at: Timestamp) -> Self {
+        self.available_at = Some(at);
+        self
+    }
+
+    /// Events with the same ordering key are delivered in order; `None` has no order.
+    pub fn ordering_key(&self) -> Option<&str> {
+        self.key.as_deref().or(self.aggregate_id.as_deref())
+    }
+
+    /// The correlation id in force: its own, else the event's id.
+    pub fn correlation(&self) -> &str {
+        self.correlation_id.as_deref().unwrap_or(&self.id)
+    }
+
+    /// Whether the payload says it is JSON.
+    pub fn is_json(&self) -> bool {
+        let base = self.content_type.split(';').next().unwrap_or_default().trim();
+        base.eq_ignore_ascii_case(JSON) || base.ends_with("+json")
+    }
+
+    /// The payload as JSON text, when it is JSON.
+    pub fn payload_json(&self) -> Option<&RawValue> {
+        if self.is_json() { serde_json::from_slice(&self.payload).ok() } else { None }
+    }
+
+    /// The payload read into a type of the application.
+    pub fn payload_as<'a, T: serde::Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
+        serde_json::from_slice(&self.payload)
+    }
+
+    /// Bytes this event keeps in memory, roughly; what budgets count.
+    pub fn size(&self) -> usize {
+        let text = |t: &Option<String>| t.as_ref().map_or(0, String::len);
+        self.payload.len()
+            + self.id.len()
+            + self.event_type.len()
+            + text(&self.key)
+            + text(&self.aggregate_type)
+            + text(&self.aggregate_id)
+            + text(&self.tenant)
+            + self.headers.iter().map(|(k, v)| k.len() + v.len()).sum::<usize>()
+            + 256
+    }
+}
+
+/// A fresh event id: time-ordered, unique.
+pub fn new_id() -> String {
+    uuid::Uuid::now_v7().to_string()
+}
+
+/// Something of the application's own that can be said as an event.
+///
+/// Implement it for your types, so that `outbox.append(&mut tx, &OrderPlaced { .. })` works.
+pub trait ToEvent {
+    /// The event that says it.
+    fn to_event(&self) -> Result<Event, serde_json::Error>;
+}
+
+impl ToEvent for Event {
+    fn to_event(&self) -> Result<Event, serde_json::Error> {
+        Ok(self.clone())
+    }
+}

@@ -1,0 +1,49 @@
+//! The words, states and contracts of Postroom; no database, no network.
+//!
+//! A producer **appends** an [`Event`] through an [`Outbox`]; a relay takes it from a [`Source`], **delivers** it through
+//! a [`Transport`] and settles the [`Verdict`]; a consumer **accepts** it in an [`Inbox`]. People look and act through
+//! a [`Desk`]. Stores implement [`Store`], [`Source`], [`Desk`], [`Outbox`] and [`Inbox`]; every arrow points here.
+
+mod breaker;
+mod clock;
+mod correlation;
+mod delivery;
+mod desk;
+pub mod envelope;
+mod error;
+mod event;
+mod failure;
+mod inbox;
+mod limits;
+mod matching;
+mod outbox;
+mod ranges;
+mod retry;
+mod route;
+mod source;
+mod store;
+mod transport;
+pub mod units;
+pub mod view;
+mod wake;
+
+pub use breaker::{Breaker, BreakerPolicy, Phase, RETRY_AFTER_MAX};
+pub use clock::Clock;
+pub use correlation::with_correlation_id;
+pub use delivery::{Delivery, DeliveryState, LaneTerm, Settlement, Verdict, verdict};
+pub use desk::{Actor, Desk, Page, ReplayOptions, Retention, Selection};
+pub use error::{StoreError, StoreErrorKind};
+pub use event::{Event, JSON, ToEvent, new_id};
+pub use failure::{ERROR_BYTES_MAX, Failure, FailureKind, HandlerError};
+pub use inbox::{Acceptance, CONSUMER_BYTES_MAX, Inbox};
+pub use jiff::Timestamp;
+pub use limits::{EventError, HEADER_BYTES_MAX, ID_BYTES_MAX, KEY_BYTES_MAX, Limits, NAME_BYTES_MAX};
+pub use matching::{Filter, Pattern, PatternError};
+pub use outbox::Outbox;
+pub use ranges::Ranges;
+pub use retry::{Delays, RetryPolicy};
+pub use route::{OnDead, OnFailure, RouteDefinition, RouteHealth, RouteState, Start, valid_name};
+pub use source::{Budget, Lease, Source, Standing, Take};
+pub use store::{RelayIdentity, Schema, SchemaStatus, SchemaStep, Store};
+pub use transport::{Capabilities, Outbound, Outcome, Receipt, Transport};
+pub use wake::{Appended, Ear, Wake};

@@ -1,0 +1,198 @@
+//! What an event must look like to be appended; the same for every store and every way in.
+
+use serde_json::value::RawValue;
+
+use crate::event::Event;
+
+/// Longest event id, in bytes.
+pub const ID_BYTES_MAX: usize = 64;
+/// Longest ordering key, in bytes.
+pub const KEY_BYTES_MAX: usize = 512;
+/// Longest type, tenant, aggregate type, correlation or causation id, in bytes.
+pub const NAME_BYTES_MAX: usize = 255;
+/// Most headers plus attributes of one event, in bytes of names and values.
+pub const HEADER_BYTES_MAX: usize = 64 * 1024;
+
+/// Limits a store enforces at append.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Largest payload, in bytes.
+    ///
+    /// Too small and honest events are refused; too large and one event fills a batch and a broker refuses it later.
+    ///
+    /// Defaults to 1 MiB.
+    pub payload_bytes_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { payload_bytes_max: 1024 * 1024 }
+    }
+}
+
+/// Why an event cannot be appended. Names the field and the value, never the payload.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EventError {
+    /// A field that must be given is empty.
+    #[error("event {field} is empty")]
+    Empty {
+        /// The field.
+        field: &'static str,
+    },
+    /// A field is longer than its limit.
+    #[error("event {field} is {bytes} bytes, the limit is {limit}")]
+    TooLong {
+        /// The field.
+        field: &'static str,
+        /// Its length.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// A field has characters that no transport can carry.
+    #[error("event {field} {value:?} contains a control character")]
+    ControlCharacter {
+        /// The field.
+        field: &'static str,
+        /// Its value.
+        value: String,
+    },
+    /// The payload says it is JSON and is not.
+    #[error("event payload is not JSON: {reason}")]
+    NotJson {
+        /// Where and why, without the payload's text.
+        reason: String,
+    },
+}
+
+impl EventError {
+    /// What the person can do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Empty { .. } => "give it a value, for instance --type order.placed",
+            Self::TooLong { field: "payload", .. } => {
+                "raise `limits.payload`, or store the large part elsewhere and send a reference"
+            }
+            Self::TooLong { .. } => "shorten it; limits are fixed so that every broker can carry the event",
+            Self::ControlCharacter { .. } => "remove line breaks and control characters",
+            Self::NotJson { .. } => "send valid JSON, or append bytes with their own content type",
+        }
+    }
+}
+
+impl Limits {
+    /// Checks one event; the first thing wrong is the error.
+    pub fn check(&self, event: &Event) -> Result<(), EventError> {
+        name("type", &event.event_type, NAME_BYTES_MAX)?;
+        name("id", &event.id, ID_BYTES_MAX)?;
+        let optional = [
+            ("key", &event.key, KEY_BYTES_MAX),
+            ("aggregate_type", &event.aggregate_type, NAME_BYTES_MAX),
+            ("aggregate_id", &event.aggregate_id, KEY_BYTES_MAX),
+            ("tenant", &event.tenant, NAME_BYTES_MAX),
+            ("correlation_id", &event.correlation_id, NAME_BYTES_MAX),
+            ("causation_id", &event.causation_id, NAME_BYTES_MAX),
+        ];
+        for (field, value, limit) in optional {
+            if let Some(value) = value {
+                name(field, value, limit)?;
+            }
+        }
+        self.check_headers(event)?;
+        self.check_payload(event)
+    }
+
+    #[allow(clippy::unused_self, reason = "a limit of its own may come; the call reads the same")]
+    fn check_headers(&self, event: &Event) -> Result<(), EventError> {
+        for (header, value) in &event.headers {
+            if header.is_empty() {
+                return Err(EventError::Empty { field: "header name" });
+            }
+            if header.chars().chain(value.chars()).any(char::is_control) {
+                return Err(EventError::ControlCharacter { field: "header", value: header.clone() });
+            }
+        }
+        let bytes = event.headers.iter().map(|(k, v)| k.len() + v.len()).sum::<usize>()
+            + event.attributes.iter().map(|(k, v)| k.len() + v.to_string().len()).sum::<usize>();
+        if bytes > HEADER_BYTES_MAX {
+            return Err(EventError::TooLong { field: "headers and attributes", bytes, limit: HEADER_BYTES_MAX });
+        }
+        Ok(())
+    }
+
+    fn check_payload(&self, event: &Event) -> Result<(), EventError> {
+        if event.payload.len() > self.payload_bytes_max {
+            return Err(EventError::TooLong {
+                field: "payload",
+                bytes: event.payload.len(),
+                limit: self.payload_bytes_max,
+            });
+        }
+        if event.is_json()
+            && let Err(e) = serde_json::from_slice::<&RawValue>(&event.payload)
+        {
+            // serde_json's text names position and kind only, never the input.
+            return Err(EventError::NotJson { reason: e.to_string() });
+        }
+        Ok(())
+    }
+}
+
+fn name(field: &'static str, value: &str, limit: usize) -> Result<(), EventError> {
+    if value.is_empty() {
+        return Err(EventError::Empty { field });
+    }
+    if value.len() > limit {
+        return Err(EventError::TooLong { field, bytes: value.len(), limit });
+    }
+    if value.chars().any(char::is_control) {
+        return Err(EventError::ControlCharacter { field, value: value.escape_debug().to_string() });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(event: &Event) -> Result<(), String> {
+        Limits::default().check(event).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn an_ordinary_event_passes() {
+        check(&Event::new("order.placed").key("order-7").json(&serde_json::json!({"n": 1})).unwrap()).unwrap();
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_value() {
+        let event = || Event::new("t");
+        assert_eq!(check(&Event::new("")).unwrap_err(), "event type is empty");
+        assert_eq!(check(&event().key("k".repeat(513))).unwrap_err(), "event key is 513 bytes, the limit is 512");
+        assert_eq!(check(&event().id("i".repeat(65))).unwrap_err(), "event id is 65 bytes, the limit is 64");
+        assert_eq!(
+            check(&event().tenant("a\nb")).unwrap_err(),
+            "event tenant \"a\\\\nb\" contains a control character"
+        );
+        assert_eq!(
+            check(&event().header("x", "a\r\nb")).unwrap_err(),
+            "event header \"x\" contains a control character"
+        );
+        assert!(
+            check(&event().bytes(crate::event::JSON, "{nope")).unwrap_err().starts_with("event payload is not JSON")
+        );
+        let large = event().bytes("text/plain", vec![b'x'; 1024 * 1024 + 1]);
+        assert_eq!(check(&large).unwrap_err(), "event payload is 1048577 bytes, the limit is 1048576");
+    }
+
+    #[test]
+    fn a_key_of_exactly_the_limit_passes() {
+        check(&Event::new("t").key("k".repeat(KEY_BYTES_MAX))).unwrap();
+    }
+
+    #[test]
+    fn the_payload_never_reaches_the_error() {
+        let event = Event::new("t").bytes(crate::event::JSON, "{\"card\": 4111-canary");
+        assert!(!check(&event).unwrap_err().contains("canary"));
+    }
+}

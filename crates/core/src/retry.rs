@@ -1,0 +1,90 @@
+//! When a failed delivery is tried again, and when it is given up.
+
+use std::time::Duration;
+
+/// How a route retries.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RetryPolicy {
+    /// The delay after each failure.
+    pub delays: Delays,
+    /// Random addition to each delay, as a share of it: 0.2 adds up to a fifth.
+    ///
+    /// At 0 a crowd that failed together comes back together. Defaults to 0.2.
+    pub jitter: f64,
+    /// Tries in all, the first included. Defaults to 12.
+    pub attempts: u32,
+}
+
+/// The delay after the n-th failure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Delays {
+    /// `min(base · 2^(n−1), max)`: the first delay is `base`.
+    Exponential {
+        /// First delay. Defaults to 1 s.
+        base: Duration,
+        /// Longest delay. Defaults to 15 min.
+        max: Duration,
+    },
+    /// The n-th entry; the last one repeats.
+    Schedule(Vec<Duration>),
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self {
+            delays: Delays::Exponential { base: Duration::from_secs(1), max: Duration::from_secs(15 * 60) },
+            jitter: 0.2,
+            attempts: 12,
+        }
+    }
+}
+
+impl RetryPolicy {
+    /// The delay after `failures` failed tries (at least 1), `random` in 0..1.
+    pub fn delay(&self, failures: u32, random: f64) -> Duration {
+        let plain = match &self.delays {
+            Delays::Exponential { base, max } => {
+                let doublings = failures.saturating_sub(1).min(63);
+                base.checked_mul(1u32.checked_shl(doublings.min(31)).unwrap_or(u32::MAX)).unwrap_or(*max).min(*max)
+            }
+            Delays::Schedule(list) => {
+                let nth = (failures.max(1) - 1) as usize;
+                list.get(nth).or(list.last()).copied().unwrap_or(Duration::ZERO)
+            }
+        };
+        plain.mul_f64(1.0 + self.jitter.max(0.0) * random.clamp(0.0, 1.0))
+    }
+
+    /// Whether a delivery that failed this often is given up.
+    pub fn exhausted(&self, failures: u32) -> bool {
+        failures >= self.attempts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_double_from_base_up_to_max() {
+        let policy = RetryPolicy { jitter: 0.0, ..RetryPolicy::default() };
+        let seconds: Vec<u64> = (1..=12).map(|n| policy.delay(n, 0.5).as_secs()).collect();
+        assert_eq!(seconds, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900, 900]);
+        assert_eq!(policy.delay(u32::MAX, 0.0).as_secs(), 900);
+    }
+
+    #[test]
+    fn jitter_only_adds_and_stays_within_its_share() {
+        let policy = RetryPolicy::default();
+        assert_eq!(policy.delay(1, 0.0), Duration::from_secs(1));
+        assert_eq!(policy.delay(1, 1.0), Duration::from_millis(1200));
+    }
+
+    #[test]
+    fn a_schedule_repeats_its_last_entry() {
+        let delays = Delays::Schedule(vec![Duration::from_secs(5), Duration::from_secs(300)]);
+        let policy = RetryPolicy { delays, jitter: 0.0, attempts: 4 };
+        assert_eq!((1..=3).map(|n| policy.delay(n, 0.0).as_secs()).collect::<Vec<_>>(), [5, 300, 300]);
+        assert!(!policy.exhausted(3) && policy.exhausted(4));
+    }
+}

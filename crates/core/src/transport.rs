@@ -1,0 +1,100 @@
+//! Hands envelopes to a broker, a URL or a handler, and says what came of each.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tokio::sync::mpsc;
+
+use crate::event::Event;
+use crate::failure::Failure;
+
+/// A destination.
+///
+/// - `deliver` returns as soon as the batch is *on its way*; outcomes follow one by one through [`Outbound::report`], in
+///   any order, at any time. There is no barrier: one slow delivery never holds back another.
+/// - Calls come one after the other, and hand over in that order: a transport that [`Capabilities::pipelines_key`]
+///   must keep it on the wire.
+/// - Every outbound is reported within the transport's own time-out. One that is dropped counts as failed.
+/// - `Ok` means the destination has taken responsibility (acknowledged, committed), not that bytes were written.
+/// - `Unavailable` means this delivery did not fail, the destination did; it is sent again with the same id.
+#[async_trait]
+pub trait Transport: fmt::Debug + Send + Sync {
+    /// What it can and cannot do.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Starts the delivery of a batch.
+    async fn deliver(&self, batch: Vec<Outbound>);
+
+    /// Ends connections and child processes. Called once, after the last outcome or when the grace is over.
+    async fn close(&self);
+}
+
+/// What a transport can and cannot do, as data.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Capabilities {
+    /// The word in the configuration, for instance `exec`.
+    pub name: &'static str,
+    /// Whether several deliveries of one key may be on their way at once and still arrive in order, failures included.
+    pub pipelines_key: bool,
+    /// Most deliveries it wants on their way at once; `None` leaves it to the relay.
+    pub in_flight_max: Option<usize>,
+    /// Largest encoded envelope it can carry; larger ones are dead letters without a try.
+    pub envelope_bytes_max: Option<usize>,
+}
+
+/// What came of one try.
+pub type Outcome = Result<Receipt, Failure>;
+
+/// Where the destination put it, for people: `orders.v1[3]@88214`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Receipt(pub Option<Box<str>>);
+
+/// One delivery in a transport's hands. Report it; dropping it reports a failure.
+pub struct Outbound {
+    ticket: u64,
+    /// Which try this is, from 1.
+    pub attempt: u32,
+    /// The event.
+    pub event: Arc<Event>,
+    /// Its number in the log, if it has one.
+    pub position: Option<i64>,
+    report: Option<mpsc::UnboundedSender<(u64, Outcome)>>,
+}
+
+impl Outbound {
+    /// For the engine, and for tests that stand in for it.
+    pub fn new(
+        ticket: u64,
+        attempt: u32,
+        event: Arc<Event>,
+        position: Option<i64>,
+        report: mpsc::UnboundedSender<(u64, Outcome)>,
+    ) -> Self {
+        Self { ticket, attempt, event, position, report: Some(report) }
+    }
+
+    /// Says what came of it.
+    pub fn report(mut self, outcome: Outcome) {
+        if let Some(report) = self.report.take() {
+            // Nobody listens any more: the relay has stopped, and whoever owns the lane next sends it again.
+            let _ = report.send((self.ticket, outcome));
+        }
+    }
+}
+
+impl Drop for Outbound {
+    fn drop(&mut self) {
+        if let Some(report) = self.report.take() {
+            let failure =
+                Failure::transient("transport.dropped", "the transport gave the delivery up without an outcome");
+            let _ = report.send((self.ticket, Err(failure)));
+        }
+    }
+}
+
+impl fmt::Debug for Outbound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outbound").field("id", &self.event.id).field("attempt", &self.attempt).finish_non_exhaustive()
+    }
+}

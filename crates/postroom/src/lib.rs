@@ -1,0 +1,1 @@
+//! Transactional outbox, relay and inbox: the crate applications depend on.

@@ -1,0 +1,105 @@
+//! What a relay is told: who it is, its limits, its routes, and who watches.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use postroom_core::{
+    BreakerPolicy, Budget, Delivery, Retention, RetryPolicy, RouteDefinition, RouteHealth, Store, Transport, Verdict,
+};
+
+/// Settings of one relay process.
+#[derive(Debug, Clone)]
+pub struct RelayOptions {
+    /// Name of the instance; a random boot id is added. Defaults to `postroom`.
+    pub name: String,
+    /// How long a relay may hold a lane before another relay may take it.
+    ///
+    /// Too short and a slow database makes lanes wander; too long and a crashed relay delays its share.
+    ///
+    /// Defaults to 30 seconds.
+    pub lease: Duration,
+    /// Most deliveries on their way or not yet settled, over all routes: the bound of duplicates after one crash.
+    ///
+    /// Too small and a slow destination idles; too large and a crash repeats much.
+    ///
+    /// Defaults to 512.
+    pub in_flight_max: usize,
+    /// How long a stop waits for what is in flight. Defaults to 20 seconds.
+    pub shutdown_grace: Duration,
+    /// How much one take brings. Defaults to 500 rows, 4 MiB.
+    pub take: Budget,
+    /// Shortest pause between two looks. Defaults to 2 ms.
+    pub poll_min: Duration,
+    /// Longest pause between two looks. Defaults to 50 ms.
+    pub poll_max: Duration,
+    /// How long things are kept; applied once a minute by a relay that owns lanes. `None` never prunes.
+    pub retention: Option<Retention>,
+    /// Return when nothing is due, in flight or retrying, instead of waiting for more. Defaults to false.
+    pub drain: bool,
+}
+
+impl Default for RelayOptions {
+    fn default() -> Self {
+        Self {
+            name: "postroom".to_owned(),
+            lease: Duration::from_secs(30),
+            in_flight_max: 512,
+            shutdown_grace: Duration::from_secs(20),
+            take: Budget { rows: 500, bytes: 4 * 1024 * 1024 },
+            poll_min: Duration::from_millis(2),
+            poll_max: Duration::from_millis(50),
+            retention: Some(Retention::default()),
+            drain: false,
+        }
+    }
+}
+
+/// A store that may not be reachable yet: resolves when it is.
+pub type StoreReady = Pin<Box<dyn Future<Output = Arc<dyn Store>> + Send>>;
+
+/// One route on one store, with everything needed to serve it.
+pub struct RouteRun {
+    /// Name of the store, for logs before it is reachable.
+    pub store_name: String,
+    /// The store, as soon as it is reachable.
+    pub store: StoreReady,
+    /// What the store keeps of the route.
+    pub definition: RouteDefinition,
+    /// Where it goes.
+    pub transport: Arc<dyn Transport>,
+    /// How it retries.
+    pub retry: RetryPolicy,
+    /// When it stops asking.
+    pub breaker: BreakerPolicy,
+    /// Most deliveries per second; `None` is no limit.
+    pub rate: Option<f64>,
+}
+
+impl fmt::Debug for RouteRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RouteRun")
+            .field("store", &self.store_name)
+            .field("route", &self.definition.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Watches a relay: metrics, and the demo's narration. Called from the engine, so it must be quick.
+pub trait Observer: fmt::Debug + Send + Sync {
+    /// A verdict was made durable.
+    fn settled(&self, store: &str, route: &str, delivery: &Delivery, verdict: &Verdict);
+    /// A route changed its state.
+    fn health(&self, store: &str, route: &str, health: &RouteHealth);
+}
+
+/// Watches nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoObserver;
+
+impl Observer for NoObserver {
+    fn settled(&self, _: &str, _: &str, _: &Delivery, _: &Verdict) {}
+    fn health(&self, _: &str, _: &str, _: &RouteHealth) {}
+}

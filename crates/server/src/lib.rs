@@ -1,0 +1,1 @@
+//! From configuration to running relays: knows every store and transport.

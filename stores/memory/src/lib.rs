@@ -1,0 +1,1 @@
+//! The store in memory: the reference member of the store suite.

@@ -1,0 +1,1 @@
+//! The native log on one SQLite file.

@@ -1,0 +1,1 @@
+//! Delivers to a child process that speaks JSON lines.
