@@ -2,4 +2,4 @@
 
 mod options;
 
-pub use options::{NoObserver, Observer, RelayOptions, RouteRun};
+pub use options::{NoObserver, Observer, RelayOptions, RouteRun, StoreReady};
