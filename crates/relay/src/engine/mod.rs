@@ -122,6 +122,7 @@ type Taken = Result<(Take, bool), StoreError>;
 /// Waits for the store, opens the route and serves it until `stop`.
 pub(crate) async fn serve(run: RouteRun, around: Surroundings, stop: CancellationToken) -> Result<(), StoreError> {
     let store = tokio::select! {
+        biased;
         store = run.store => store,
         () = stop.cancelled() => return Ok(()),
     };
@@ -132,6 +133,7 @@ pub(crate) async fn serve(run: RouteRun, around: Surroundings, stop: Cancellatio
             Err(error) if error.is_transient() => {
                 tracing::warn!(store = run.store_name, route = run.definition.name, %error, "route cannot be opened yet");
                 tokio::select! {
+                    biased;
                     () = around.clock.sleep(pause) => {}
                     () = stop.cancelled() => return Ok(()),
                 }
