@@ -53,8 +53,9 @@ async fn a_child_that_does_not_answer_in_time_is_killed_and_started_again() {
     assert_eq!((failure.kind, &*failure.code), (FailureKind::Unavailable, "exec.timeout"));
     assert!(failure.error.contains("event stuck within 300ms"), "{}", failure.error);
     assert_eq!(workshop.alive(), 0, "it was not killed");
+    // On a busy machine the next one may be too slow as well.
     post.deliver_until_ok(&[event("next")]).await;
-    assert_eq!(workshop.starts().len(), 2);
+    assert!(workshop.starts().len() >= 2);
     post.give_up().await;
 }
 
@@ -151,6 +152,19 @@ async fn children_of_the_child_end_with_it() {
     post.close().await;
     // The end of its life is the end of its connection.
     assert_eq!(alive.read(&mut [0]).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_child_of_the_child_that_keeps_the_pipes_open_does_not_hide_a_death() {
+    let workshop = Workshop::new();
+    let listener = UnixListener::bind(workshop.path().join("alive.sock")).unwrap();
+    workshop.rule("parent", "leave-a-child-and-die");
+    let mut post = workshop.post("serve", LONG);
+    let failure = failure(&mut post, "parent").await;
+    assert!(failure.code == "exec.died" && failure.error.contains("exit status: 3"), "{failure:?}");
+    let (mut alive, _) = listener.accept().await.unwrap();
+    assert_eq!(alive.read(&mut [0]).await.unwrap(), 0);
+    post.close().await;
 }
 
 #[test]

@@ -131,12 +131,22 @@ fn answer(
             names.push(std::env::current_dir()?.display().to_string());
             say(output, &json!({"id": id, "error": names.join(" ")}))
         }
-        "leave-a-child" => {
-            Command::new(std::env::current_exe()?).arg("linger").arg(folder).spawn()?;
-            say(output, &ok)
+        "leave-a-child" => leave_a_child(folder).and_then(|()| say(output, &ok)),
+        "leave-a-child-and-die" => {
+            leave_a_child(folder)?;
+            exit(3)
         }
         other => Err(io::Error::other(format!("no rule {other}"))),
     }
+}
+
+/// It holds our pipes open after we are gone, once it is known to be alive.
+fn leave_a_child(folder: &Path) -> io::Result<()> {
+    Command::new(std::env::current_exe()?).arg("linger").arg(folder).spawn()?;
+    while !folder.join("lingers").exists() {
+        thread::park_timeout(Duration::from_millis(2));
+    }
+    Ok(())
 }
 
 fn say(output: &Mutex<impl Write>, answer: &Value) -> io::Result<()> {
@@ -184,6 +194,7 @@ fn listen(folder: &Path) -> io::Result<()> {
 
 fn linger(folder: &Path) -> io::Result<()> {
     let _alive = UnixStream::connect(folder.join("alive.sock"));
+    append(&folder.join("lingers"), b"")?;
     loop {
         thread::park();
     }
