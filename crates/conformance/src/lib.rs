@@ -1,1 +1,3 @@
 //! The suites every store and every transport passes, the simulation and its checker.
+
+pub mod stores;
