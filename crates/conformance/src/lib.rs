@@ -2,3 +2,4 @@
 
 pub mod simulation;
 pub mod transports;
+pub mod stores;
