@@ -2,12 +2,18 @@
 //!
 //! - [`assert_appended`] and [`assert_not_appended`]: what a transaction, or the store, has to say.
 //! - [`ManualClock`]: time stands still until the test moves it.
+//! - [`TokioClock`]: the store's time is tokio's, so that a test with paused time waits for nothing.
+//! - [`drain`]: delivers everything there is, then returns.
 //! - [`ScriptedTransport`]: remembers what it got, and fails, hangs or dawdles when told to.
 
 mod appended;
 mod clock;
+mod drain;
+mod tokio_clock;
 mod transport;
 
 pub use appended::{Appends, assert_appended, assert_not_appended};
 pub use clock::ManualClock;
+pub use drain::drain;
+pub use tokio_clock::TokioClock;
 pub use transport::{Arrival, Reply, ScriptedTransport};

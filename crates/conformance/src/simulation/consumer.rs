@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use postroom_core::{Desk, Event, Inbox, Outbox, Page, Selection};
+use postroom_core::{Desk, Event, Inbox, Outbox};
 use postroom_memory::Memory;
 
 /// In which order a consumer accepts and works.
@@ -73,12 +73,10 @@ impl Consumer {
     }
 
     /// How often each event had its effect.
-    pub(super) async fn effects(&self) -> HashMap<String, u32> {
-        let page = Page::Oldest { after: 0, limit: usize::MAX };
-        let rows = self.database.events(&Selection::default(), page).await.expect("memory lists");
+    pub(super) fn effects(&self) -> HashMap<String, u32> {
         let mut effects = HashMap::new();
-        for row in rows {
-            *effects.entry(row.id).or_default() += 1;
+        for event in self.database.events() {
+            *effects.entry(event.id.clone()).or_default() += 1;
         }
         effects
     }

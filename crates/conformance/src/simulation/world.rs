@@ -2,18 +2,18 @@
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::pin::Pin;
-use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use postroom_core::{
     Actor, BreakerPolicy, Budget, Clock, Delays, Desk, Event, OnDead, OnFailure, Outbox, ReplayOptions, RetryPolicy,
     RouteDefinition, Selection, Start, Store,
 };
 use postroom_memory::{Memory, MemoryOptions};
 use postroom_relay::{Relay, RelayOptions, RouteRun, SystemClock};
+use postroom_testing::TokioClock;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 
@@ -30,30 +30,6 @@ const ROUTE: &str = "sim";
 const GRACE: Duration = Duration::from_secs(10);
 /// How long everything may take to come to an end once the faults are over.
 const PEACE_MAX: Duration = Duration::from_secs(600);
-
-/// The database's clock: follows simulated time, and jumps on demand.
-#[derive(Debug)]
-struct DatabaseClock {
-    start: Instant,
-    jumped: AtomicI64,
-}
-
-impl Clock for DatabaseClock {
-    fn now(&self) -> Timestamp {
-        let micros = 1_700_000_000_000_000
-            + i64::try_from(self.start.elapsed().as_micros()).unwrap_or(i64::MAX)
-            + self.jumped.load(Ordering::Relaxed) * 1_000_000;
-        Timestamp::from_microsecond(micros).expect("a time of this century")
-    }
-
-    fn elapsed(&self) -> Duration {
-        self.start.elapsed()
-    }
-
-    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        Box::pin(sleep(duration))
-    }
-}
 
 /// What the journal needs of the producer and the operator.
 #[derive(Debug, Default)]
@@ -78,7 +54,7 @@ struct World {
     control: Control,
     seed: u64,
     store: Memory,
-    clock: Arc<DatabaseClock>,
+    clock: TokioClock,
     weather: Arc<Weather>,
     destination: Arc<Destination>,
     unleased: Arc<AtomicU64>,
@@ -92,9 +68,8 @@ pub(super) async fn run(seed: u64, control: Control) -> Report {
     if control == Control::RetryLetsTheKeyPass {
         plan.on_failure = OnFailure::Skip;
     }
-    let clock = Arc::new(DatabaseClock { start: Instant::now(), jumped: AtomicI64::new(0) });
-    let options =
-        MemoryOptions { lanes: plan.lanes, clock: clock.clone() as Arc<dyn Clock>, ..MemoryOptions::default() };
+    let clock = TokioClock::new();
+    let options = MemoryOptions { lanes: plan.lanes, clock: Arc::new(clock.clone()), ..MemoryOptions::default() };
     let manner = if control == Control::AcceptAfterEffect { Manner::AcceptAfterEffect } else { Manner::Together };
     let consumer = Consumer { database: Memory::new(), manner };
     let world = Arc::new(World {
@@ -327,7 +302,7 @@ impl World {
                     self.later(lasts, move |world| mood(world, [0; 4]));
                 }
                 Fault::ClockJump { seconds } => {
-                    self.clock.jumped.fetch_add(seconds, Ordering::Relaxed);
+                    self.clock.jump_wall(SignedDuration::from_secs(seconds));
                 }
                 Fault::Pause { lasts } => {
                     self.store.pause(ROUTE, &operator()).await.expect("the route is registered");
@@ -429,7 +404,7 @@ impl World {
             attempts: self.plan.attempts,
             unleased: self.unleased.load(Ordering::Relaxed),
             unfenced: self.unfenced.load(Ordering::Relaxed),
-            effects: consumer.effects().await,
+            effects: consumer.effects(),
             audit: audit.into_iter().flat_map(|row| row.differences).collect(),
             finished,
         }

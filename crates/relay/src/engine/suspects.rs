@@ -13,6 +13,8 @@ use super::keys::Held;
 
 /// Outages in a row after which an event is blamed.
 const OUTAGES_MAX: u32 = 3;
+/// How many blamed events are remembered.
+const BLAMED_MAX: usize = 1024;
 /// How many probed keys are remembered.
 const PROBED_MAX: usize = 64;
 
@@ -21,6 +23,8 @@ const PROBED_MAX: usize = 64;
 pub(super) struct Suspects {
     through: u64,
     probed: VecDeque<u64>,
+    // Ids; once blamed, an event stays so through all its retries.
+    blamed: VecDeque<String>,
 }
 
 impl Suspects {
@@ -36,8 +40,18 @@ impl Suspects {
             held.through_before = self.through;
         }
         held.outages += 1;
-        let blamed = held.outages >= OUTAGES_MAX && self.through > held.through_before;
-        blamed.then(|| Failure { kind: FailureKind::Transient, ..failure.clone() })
+        let id = &held.delivery.event.id;
+        let known = self.blamed.contains(id);
+        if !known && (held.outages < OUTAGES_MAX || self.through == held.through_before) {
+            return None;
+        }
+        if !known {
+            self.blamed.push_back(id.clone());
+            if self.blamed.len() > BLAMED_MAX {
+                self.blamed.pop_front();
+            }
+        }
+        Some(Failure { kind: FailureKind::Transient, ..failure.clone() })
     }
 
     /// Chooses the probe: the first of a key that was not probed yet in this run of outages.
