@@ -30,7 +30,7 @@ impl Check<'_> {
 
     fn unknown(&mut self, keys: &'static [Key], entry: &Entry, path: &str) {
         let name = &entry.name;
-        if path.ends_with(".to") && OTHER_TRANSPORTS.contains(&name.as_str()) {
+        if path.rsplit('.').next() == Some("to") && OTHER_TRANSPORTS.contains(&name.as_str()) {
             let known: Vec<_> = keys.iter().map(|k| k.name).collect();
             let hint = format!("it has {}", known.join(", "));
             return self.problems.at(&entry.place, format!("this build has no transport `{name}`"), Some(hint));
@@ -41,6 +41,9 @@ impl Check<'_> {
     }
 
     fn value(&mut self, kind: &'static Kind, node: &Node, path: &str) {
+        if matches!(node.data, Data::Broken) {
+            return;
+        }
         match kind {
             Kind::Text | Kind::Path => drop(self.text(node, path, "a text")),
             Kind::Secret => {
@@ -53,7 +56,7 @@ impl Check<'_> {
                     && Start::parse(text).is_none()
                 {
                     let hint = "choose now, beginning or a time such as 2026-01-02T03:04:05Z".to_owned();
-                    self.problems.at(&node.place, format!("`{path}`: {text:?} is not a start"), Some(hint));
+                    self.problems.at(&node.place, format!("`{path}` cannot be {text:?}"), Some(hint));
                 }
             }
             Kind::Pattern => {
@@ -97,7 +100,7 @@ impl Check<'_> {
                     && !words.contains(&text)
                 {
                     let hint = format!("choose {}", words.join(", "));
-                    self.problems.at(&node.place, format!("`{path}`: {text:?} is not a choice"), Some(hint));
+                    self.problems.at(&node.place, format!("`{path}` cannot be {text:?}"), Some(hint));
                 }
             }
             Kind::Either(one, other) => {
@@ -116,7 +119,9 @@ impl Check<'_> {
                 if list.is_empty() {
                     self.problems.at(&node.place, format!("`{path}` is an empty list"), Some(emptiness(kind)));
                 }
-                list.iter().for_each(|entry| self.value(kind, entry, path));
+                for entry in list {
+                    self.value(kind, entry, path);
+                }
             }
             (Kind::List(_), _) => self.wrong(node, path, "a list"),
             (Kind::Table(keys), Data::Table(table)) => self.table(keys, table, path),
@@ -125,7 +130,9 @@ impl Check<'_> {
                 self.choice(keys, node, table, path);
             }
             (Kind::Open(kind), Data::Table(table)) => {
-                table.0.iter().for_each(|entry| self.value(kind, &entry.node, &join(path, &entry.name)));
+                for entry in &table.0 {
+                    self.value(kind, &entry.node, &join(path, &entry.name));
+                }
             }
             (Kind::Named(keys), Data::Table(table)) => {
                 for entry in &table.0 {
@@ -138,7 +145,11 @@ impl Check<'_> {
                 }
             }
             (Kind::Named(_), _) => self.wrong(node, path, &format!("written as [{path}.NAME]")),
-            (Kind::Routes(keys), Data::List(list)) => list.iter().for_each(|entry| self.route(keys, entry, path)),
+            (Kind::Routes(keys), Data::List(list)) => {
+                for entry in list {
+                    self.route(keys, entry, path);
+                }
+            }
             (Kind::Routes(_), _) => self.wrong(node, path, &format!("written as [[{path}]]")),
             _ => self.wrong(node, path, "a table"),
         }
@@ -197,7 +208,10 @@ impl Check<'_> {
         match &node.data {
             Data::Text(text) => match parse(text) {
                 Ok(value) => return Some(value),
-                Err(error) => self.problems.at(&node.place, format!("`{path}`: {error}"), None),
+                Err(error) => {
+                    let hint = what.contains("never").then(|| "\"never\" keeps it for ever".to_owned());
+                    self.problems.at(&node.place, format!("`{path}`: {error}"), hint);
+                }
             },
             Data::Integer(_) | Data::Float(_) => {
                 let message = format!("`{path}` = {} has no unit", node.data.describe());

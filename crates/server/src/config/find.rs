@@ -4,10 +4,10 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::Sources;
-use super::problem::Problem;
+use super::problem::{ConfigError, Problem};
 
 /// The file and its text; `None` when none is named and none is found.
-pub(super) fn find(sources: &Sources) -> Result<Option<(PathBuf, String)>, Problem> {
+pub(super) fn find(sources: &Sources) -> Result<Option<(PathBuf, String)>, ConfigError> {
     let variable = |name: &str| sources.env.get(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     if let Some(path) = sources.file.clone().or_else(|| variable("POSTROOM_CONFIG")) {
         return match std::fs::read_to_string(sources.cwd.join(&path)) {
@@ -31,7 +31,7 @@ pub(super) fn find(sources: &Sources) -> Result<Option<(PathBuf, String)>, Probl
     Ok(None)
 }
 
-fn unreadable(path: &Path, error: &std::io::Error) -> Problem {
+fn unreadable(path: &Path, error: &std::io::Error) -> ConfigError {
     let reason = match error.kind() {
         ErrorKind::NotFound => "it does not exist".to_owned(),
         ErrorKind::InvalidData => "it is not UTF-8 text".to_owned(),
@@ -39,4 +39,5 @@ fn unreadable(path: &Path, error: &std::io::Error) -> Problem {
     };
     Problem::new(format!("cannot read the configuration {}: {reason}", path.display()))
         .hint("`postroom config init` writes a commented one")
+        .into()
 }

@@ -28,24 +28,28 @@ pub fn init() -> String {
 }
 
 fn section(out: &mut String, header: &str, keys: &[Key]) {
-    out.push_str(&format!("#{header}\n"));
+    out.extend(["#", header, "\n"]);
     for key in keys {
         comment(out, key.doc);
         match &key.kind {
             Kind::Table(inner) => {
-                inner.iter().for_each(|part| comment(out, &format!("  {}: {}", part.name, part.doc)));
+                for part in *inner {
+                    comment(out, &format!("  {}: {}", part.name, part.doc));
+                }
                 // A schedule excludes base and max, so an example cannot show all three.
                 let shown = inner.iter().filter(|part| part.name != "schedule").map(inline);
-                line(out, key.name, format!("{{ {} }}", shown.collect::<Vec<_>>().join(", ")));
+                line(out, key.name, &format!("{{ {} }}", shown.collect::<Vec<_>>().join(", ")));
             }
             Kind::Choice(targets) => {
                 for target in *targets {
                     comment(out, &format!("  {}: {}", target.name, target.doc));
                     if let Kind::Table(parts) = &target.kind {
-                        parts.iter().for_each(|part| comment(out, &format!("    {}: {}", part.name, part.doc)));
+                        for part in *parts {
+                            comment(out, &format!("    {}: {}", part.name, part.doc));
+                        }
                     }
                 }
-                line(out, key.name, EXAMPLE_TARGET.to_owned());
+                line(out, key.name, EXAMPLE_TARGET);
             }
             // Alternatives to the line before: shown, but not as a line of its own that could be uncommented with it.
             _ if ALTERNATIVES.contains(&key.name) => comment(out, &format!("  {} = {}", key.name, value(key))),
@@ -61,14 +65,14 @@ fn inline(key: &Key) -> String {
     format!("{} = {}", key.name, value(key))
 }
 
-fn value(key: &Key) -> String {
-    if key.default.is_empty() { key.example.to_owned() } else { key.default.to_owned() }
+fn value(key: &Key) -> &'static str {
+    if key.default.is_empty() { key.example } else { key.default }
 }
 
 fn comment(out: &mut String, text: &str) {
-    out.push_str(&format!("# {text}\n"));
+    out.extend(["# ", text, "\n"]);
 }
 
-fn line(out: &mut String, name: &str, value: String) {
-    out.push_str(&format!("#{name} = {value}\n"));
+fn line(out: &mut String, name: &str, value: &str) {
+    out.extend(["#", name, " = ", value, "\n"]);
 }

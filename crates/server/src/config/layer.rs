@@ -21,17 +21,16 @@ pub(crate) fn environment(tree: &mut Table, env: &BTreeMap<String, String>, prob
             continue;
         }
         let place = Place::of(Origin::Environment { variable: variable.clone() });
-        match resolve(tree, path, "__") {
-            Some((path, kind)) => set(tree, &path, kind, text, &place, problems),
-            None => {
-                let known = variables(tree);
-                let problem = Problem::new(format!("environment variable `{variable}` sets nothing"));
-                problems.push(match nearest(variable, known.iter().map(String::as_str)) {
-                    Some(near) => problem.hint(format!("did you mean `{near}`?")),
-                    None => problem.hint("variables are POSTROOM_SECTION__KEY; `postroom config init` lists the keys"),
-                });
-            }
+        if let Some((path, kind)) = resolve(tree, path, "__") {
+            set(tree, &path, kind, text, &place, problems);
+            continue;
         }
+        let known = variables(tree);
+        let problem = Problem::new(format!("environment variable `{variable}` sets nothing"));
+        problems.push(match nearest(variable, known.iter().map(String::as_str)) {
+            Some(near) => problem.hint(format!("did you mean `{near}`?")),
+            None => problem.hint("variables are POSTROOM_SECTION__KEY; `postroom config init` lists the keys"),
+        });
     }
     database_url(tree, env);
 }
@@ -39,17 +38,16 @@ pub(crate) fn environment(tree: &mut Table, env: &BTreeMap<String, String>, prob
 /// Lays dotted keys of the command line over the tree.
 pub(crate) fn flags(tree: &mut Table, flags: &[(String, String)], problems: &mut Problems) {
     for (key, text) in flags {
-        match resolve(tree, key, ".") {
-            Some((path, kind)) => set(tree, &path, kind, text, &Place::of(Origin::Flag), problems),
-            None => {
-                let known: Vec<String> = paths(tree).iter().map(|path| path.join(".")).collect();
-                let problem = Problem::new(format!("on the command line: unknown key `{key}`"));
-                problems.push(match nearest(key, known.iter().map(String::as_str)) {
-                    Some(near) => problem.hint(format!("did you mean `{near}`?")),
-                    None => problem.hint("`postroom config init` lists the keys"),
-                });
-            }
+        if let Some((path, kind)) = resolve(tree, key, ".") {
+            set(tree, &path, kind, text, &Place::of(Origin::Flag), problems);
+            continue;
         }
+        let known: Vec<String> = paths(tree).iter().map(|path| path.join(".")).collect();
+        let problem = Problem::new(format!("on the command line: unknown key `{key}`"));
+        problems.push(match nearest(key, known.iter().map(String::as_str)) {
+            Some(near) => problem.hint(format!("did you mean `{near}`?")),
+            None => problem.hint("`postroom config init` lists the keys"),
+        });
     }
 }
 
@@ -142,13 +140,13 @@ fn resolve(tree: &Table, path: &str, separator: &str) -> Option<(Vec<String>, &'
     let key = find(ROOT, first)?;
     let mut found = vec![key.name.to_owned()];
     let (keys, rest): (&'static [Key], &[&str]) = match &key.kind {
+        kind if rest.is_empty() => return Some((found, kind)),
         Kind::Named(keys) | Kind::Routes(keys) => {
             let (name, rest) = split_name(&names(tree, key.name), rest, separator)?;
             found.push(name);
             (keys, rest)
         }
         Kind::Table(keys) => (keys, rest),
-        kind if rest.is_empty() => return Some((found, kind)),
         _ => return None,
     };
     let kind = descend(keys, rest, &mut found)?;
@@ -204,6 +202,8 @@ fn set(tree: &mut Table, path: &[String], kind: &'static Kind, text: &str, place
             let message = format!("`{}` is a table", path.join("."));
             return problems.at(place, message, Some("set its keys one by one".to_owned()));
         }
+        Kind::Count => Some(text.trim().parse().map_or_else(|_| Data::Text(text.to_owned()), Data::Integer)),
+        Kind::Share => Some(text.trim().parse().map_or_else(|_| Data::Text(text.to_owned()), Data::Float)),
         _ => Some(Data::Text(text.to_owned())),
     };
     let Some(data) = data else {
@@ -298,7 +298,9 @@ fn paths(tree: &Table) -> Vec<Vec<String>> {
             if known.is_empty() && !key.example.is_empty() {
                 known.push(key.example.to_owned());
             }
-            known.iter().for_each(|name| walk(keys, &[key.name.to_owned(), name.clone()], &mut all));
+            for name in known {
+                walk(keys, &[key.name.to_owned(), name], &mut all);
+            }
         }
     }
     all

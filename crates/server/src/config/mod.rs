@@ -64,7 +64,7 @@ pub fn load(sources: &Sources) -> Result<Config, ConfigError> {
             Some(tree) => (Some(path), tree),
             None => return Err(problems.into_error()),
         },
-        Err(problem) => return Err(ConfigError { problems: vec![problem] }),
+        Err(error) => return Err(error),
     };
     layer::environment(&mut tree, &sources.env, &mut problems);
     layer::flags(&mut tree, &sources.flags, &mut problems);

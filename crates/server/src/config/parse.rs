@@ -64,14 +64,14 @@ impl Reader<'_> {
     fn node(&mut self, value: &Spanned<DeValue<'_>>) -> Node {
         let place = self.place(&value.span());
         let data = match value.get_ref() {
-            DeValue::String(text) => Data::Text(self.fill(text, &place)),
-            DeValue::Integer(n) => match i64::from_str_radix(n.as_str(), n.radix()) {
-                Ok(n) => Data::Integer(n),
-                Err(_) => {
+            DeValue::String(text) => self.fill(text, &place).map_or(Data::Broken, Data::Text),
+            DeValue::Integer(n) => i64::from_str_radix(n.as_str(), n.radix()).map_or_else(
+                |_| {
                     self.problems.at(&place, format!("{n} is too large a number"), None);
-                    Data::Integer(1)
-                }
-            },
+                    Data::Broken
+                },
+                Data::Integer,
+            ),
             // A float the parser let through always reads.
             DeValue::Float(n) => Data::Float(n.as_str().parse().unwrap_or(f64::NAN)),
             DeValue::Boolean(yes) => Data::Boolean(*yes),
@@ -82,9 +82,9 @@ impl Reader<'_> {
         Node { data, place }
     }
 
-    /// Replaces `${VAR}` and `${VAR:-default}`; `$${` stands for `${`.
-    fn fill(&mut self, text: &str, place: &Place) -> String {
-        let (mut out, mut rest) = (String::new(), text);
+    /// Replaces `${VAR}` and `${VAR:-default}`; `$${` stands for `${`. `None` when that is not possible.
+    fn fill(&mut self, text: &str, place: &Place) -> Option<String> {
+        let (mut out, mut rest, mut complete) = (String::new(), text, true);
         while let Some(start) = rest.find("${") {
             let (before, after) = (&rest[..start], &rest[start + 2..]);
             if let Some(escaped) = before.strip_suffix('$') {
@@ -97,7 +97,7 @@ impl Reader<'_> {
             let Some((inside, next)) = after.split_once('}') else {
                 let hint = "close it with `}`, or write `$${` for the characters themselves".to_owned();
                 self.problems.at(place, "`${` is not closed", Some(hint));
-                return out;
+                return None;
             };
             let (variable, default) = match inside.split_once(":-") {
                 Some((variable, default)) => (variable, Some(default)),
@@ -109,12 +109,13 @@ impl Reader<'_> {
                 (None, None) => {
                     let hint = format!("set it, or give a default: ${{{variable}:-…}}");
                     self.problems.at(place, format!("environment variable `{variable}` is not set"), Some(hint));
+                    complete = false;
                 }
             }
             rest = next;
         }
         out.push_str(rest);
-        out
+        complete.then_some(out)
     }
 
     fn place(&self, span: &Range<usize>) -> Place {

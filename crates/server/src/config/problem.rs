@@ -74,6 +74,12 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
+impl From<Problem> for ConfigError {
+    fn from(problem: Problem) -> Self {
+        Self { problems: vec![problem] }
+    }
+}
+
 /// Collects problems while a configuration is read.
 #[derive(Debug, Default)]
 pub(crate) struct Problems {

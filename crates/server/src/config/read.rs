@@ -3,6 +3,7 @@
 //! A value of the wrong kind has been reported by [`super::check`]; here it counts as absent, so that the rest of the file is
 //! read all the same and every problem is reported at once.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -173,6 +174,13 @@ impl Read<'_> {
             let envelope = self.envelope(table.get("envelope"));
             let breaker = self.breaker(table.table("breaker"));
             let Some(target) = self.target(name, to) else { continue };
+            if let (Format::CloudEventsBinary, Target::Exec(_) | Target::Stdout, Some(node)) =
+                (&envelope, &target, table.get("envelope"))
+            {
+                let message =
+                    format!("`cloudevents-binary` needs headers, and route `{name}` goes where there are none");
+                self.problems.at(&node.place, message, Some("choose cloudevents-structured, raw or fields".to_owned()));
+            }
             let definition = definition(table, &target);
             let rate = table.text("rate").and_then(|text| parse_rate(text).ok());
             routes.push(RouteConfig { definition, stores, to: target, envelope, retry, breaker, rate });
@@ -195,7 +203,7 @@ impl Read<'_> {
         let mut chosen = Vec::new();
         for entry in value.list().unwrap_or(std::slice::from_ref(value)) {
             match entry.text() {
-                Some("*") => stores.iter().for_each(|s| chosen.push(s.clone())),
+                Some("*") => chosen.extend_from_slice(stores),
                 Some(text) if stores.iter().any(|s| s == text) => chosen.push(text.to_owned()),
                 Some(text) if !text.is_empty() => {
                     let known: Vec<&str> = stores.iter().map(String::as_str).collect();
@@ -206,13 +214,9 @@ impl Read<'_> {
                 _ => {}
             }
         }
-        let mut unique = Vec::new();
-        chosen.into_iter().for_each(|s| {
-            if !unique.contains(&s) {
-                unique.push(s);
-            }
-        });
-        unique
+        let mut seen = HashSet::new();
+        chosen.retain(|store| seen.insert(store.clone()));
+        chosen
     }
 
     /// A route's retries: its own where it has them, `[retry]` for the rest.
@@ -227,13 +231,12 @@ impl Read<'_> {
             common.get("schedule").filter(|_| plain)
         });
         let time = |name| of(name).and_then(Node::text).and_then(|t| parse_duration(t).ok()).unwrap_or_default();
-        let delays = match schedule.and_then(Node::list) {
-            Some(list) => Delays::Schedule(list.iter().filter_map(|n| parse_duration(n.text()?).ok()).collect()),
-            None => {
-                let (base, max) = (time("base"), time("max"));
-                self.in_order(own, ("base", base), ("max", max));
-                Delays::Exponential { base, max }
-            }
+        let delays = if let Some(list) = schedule.and_then(Node::list) {
+            Delays::Schedule(list.iter().filter_map(|n| parse_duration(n.text()?).ok()).collect())
+        } else {
+            let (base, max) = (time("base"), time("max"));
+            self.in_order(own, ("base", base), ("max", max));
+            Delays::Exponential { base, max }
         };
         RetryPolicy {
             delays,
@@ -371,14 +374,18 @@ fn describe(target: &Target) -> String {
         Target::Exec(exec) => match &exec.peer {
             ExecPeer::Socket(path) => format!("exec {}", path.display()),
             ExecPeer::Command(command) => {
-                let script = command
-                    .get(1)
-                    .filter(|arg| !arg.starts_with('-') && arg.contains('.') && !arg.contains([':', '=', '@']));
+                let script = command.get(1).filter(|argument| is_script(argument));
                 let shown = command.first().into_iter().chain(script).map(String::as_str);
                 format!("exec {}", shown.collect::<Vec<_>>().join(" "))
             }
         },
     }
+}
+
+fn is_script(argument: &str) -> bool {
+    let suffix = argument.rsplit_once('.').map_or("", |(_, suffix)| suffix);
+    let short = (1..=4).contains(&suffix.len()) && suffix.chars().all(|c| c.is_ascii_lowercase());
+    short && !argument.starts_with('-') && !argument.contains([':', '=', '@'])
 }
 
 fn log(table: &Table) -> LogConfig {

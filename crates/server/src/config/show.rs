@@ -65,6 +65,8 @@ fn toml(node: &Node) -> String {
         Data::Boolean(yes) => yes.to_string(),
         Data::Time(text) => text.clone(),
         Data::List(list) => format!("[{}]", list.iter().map(toml).collect::<Vec<_>>().join(", ")),
+        // Never in a valid configuration.
+        Data::Broken => String::new(),
         Data::Table(table) if table.0.is_empty() => "{}".to_owned(),
         Data::Table(table) => {
             let entry = |e: &super::tree::Entry| format!("{} = {}", bare_or_quoted(&e.name), toml(&e.node));

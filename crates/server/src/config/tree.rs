@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use super::secret::StoreUrl;
+
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
@@ -61,12 +63,16 @@ pub(crate) enum Data {
     Time(String),
     List(Vec<Node>),
     Table(Table),
+    /// Something that has been reported already.
+    Broken,
 }
 
 impl Data {
     /// What it is, for people.
     pub(crate) fn describe(&self) -> String {
         match self {
+            // A URL in the wrong place is still a URL.
+            Self::Text(text) if text.contains("://") => format!("\"{}\"", StoreUrl::new(text)),
             Self::Text(text) => format!("{text:?}"),
             Self::Integer(n) => n.to_string(),
             Self::Float(n) => n.to_string(),
@@ -74,6 +80,7 @@ impl Data {
             Self::Time(text) => text.clone(),
             Self::List(_) => "a list".to_owned(),
             Self::Table(_) => "a table".to_owned(),
+            Self::Broken => "this".to_owned(),
         }
     }
 }
@@ -110,7 +117,7 @@ impl Node {
         }
     }
 
-    /// A whole number from 1; as text too, because variables are text.
+    /// A whole number from 1; as text too, because `${VAR}` makes text.
     pub(crate) fn count(&self) -> Option<u32> {
         let number = match &self.data {
             Data::Integer(n) => u32::try_from(*n).ok(),
@@ -120,7 +127,7 @@ impl Node {
         number.filter(|n| *n >= 1)
     }
 
-    /// A number from 0 to 1; as text too, because variables are text.
+    /// A number from 0 to 1; as text too, because `${VAR}` makes text.
     pub(crate) fn share(&self) -> Option<f64> {
         let number = match &self.data {
             Data::Integer(0) => 0.0,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use postroom_core::envelope::Format;
 use postroom_core::{BreakerPolicy, Budget, Limits, Retention, RetryPolicy, RouteDefinition};
 
-use super::problem::{Problem, suggest};
+use super::problem::{ConfigError, Problem, suggest};
 use super::secret::StoreUrl;
 use super::show::Setting;
 
@@ -132,18 +132,22 @@ pub enum LogFormat {
 
 impl Config {
     /// The store of this name; the only one when no name is given.
-    pub fn store(&self, name: Option<&str>) -> Result<&StoreConfig, Problem> {
+    pub fn store(&self, name: Option<&str>) -> Result<&StoreConfig, ConfigError> {
         let names: Vec<&str> = self.stores.iter().map(|s| s.name.as_str()).collect();
-        match (name, self.stores.as_slice()) {
-            (_, []) => Err(Problem::new("no store is configured").hint(NO_STORE_HINT)),
-            (None, [only]) => Ok(only),
-            (None, _) => Err(Problem::new(format!("there are {} stores", names.len()))
-                .hint(format!("choose one with --store: {}", names.join(", ")))),
-            (Some(name), stores) => stores.iter().find(|s| s.name == name).ok_or_else(|| {
+        let problem = match (name, self.stores.as_slice()) {
+            (_, []) => Problem::new("no store is configured").hint(NO_STORE_HINT),
+            (None, [only]) => return Ok(only),
+            (None, _) => Problem::new(format!("there are {} stores", names.len()))
+                .hint(format!("choose one with --store: {}", names.join(", "))),
+            (Some(name), stores) => {
+                if let Some(store) = stores.iter().find(|s| s.name == name) {
+                    return Ok(store);
+                }
                 let hint = suggest(name, &names).unwrap_or_default();
                 Problem::new(format!("there is no store `{name}`")).hint(hint)
-            }),
-        }
+            }
+        };
+        Err(problem.into())
     }
 
     /// Every value in force, and where it came from. Passwords are not in it.
