@@ -100,9 +100,8 @@ impl Breaker {
     pub fn answered(&mut self) {
         self.failing.clear();
         match self.phase {
-            Phase::Closed => {}
-            // A late answer from before the outage says nothing about now.
-            Phase::Open { .. } => {}
+            // A late answer from before an outage says nothing about now.
+            Phase::Closed | Phase::Open { .. } => {}
             Phase::HalfOpen => {
                 self.successes = 0;
                 self.phase = Phase::Ramp { window: 2 };
@@ -157,7 +156,7 @@ impl Breaker {
 }
 
 /// Longest wish of a receiver that is honoured; absurd values must not hold a route for a year.
-pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
+pub const RETRY_AFTER_MAX: Duration = Duration::from_hours(1);
 
 #[cfg(test)]
 mod tests {

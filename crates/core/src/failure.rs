@@ -47,7 +47,7 @@ pub struct Failure {
 impl Failure {
     /// A failure of this kind.
     pub fn new(kind: FailureKind, code: impl Into<Cow<'static, str>>, error: impl Into<String>) -> Self {
-        Self { kind, code: code.into(), error: cut(error.into()), retry_after: None, handlers: Vec::new() }
+        Self { kind, code: code.into(), error: cut(&error.into()), retry_after: None, handlers: Vec::new() }
     }
 
     /// This event again later.
@@ -87,7 +87,7 @@ impl<E: std::error::Error> From<E> for Failure {
 }
 
 /// One line of at most [`ERROR_BYTES_MAX`] bytes: control characters become spaces.
-fn cut(text: String) -> String {
+fn cut(text: &str) -> String {
     let mut line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     if line.len() > ERROR_BYTES_MAX {
         let mut end = ERROR_BYTES_MAX;

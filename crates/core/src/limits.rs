@@ -82,7 +82,7 @@ impl EventError {
 
 impl Limits {
     /// Checks one event; the first thing wrong is the error.
-    pub fn check(&self, event: &Event) -> Result<(), EventError> {
+    pub fn check(self, event: &Event) -> Result<(), EventError> {
         name("type", &event.event_type, NAME_BYTES_MAX)?;
         name("id", &event.id, ID_BYTES_MAX)?;
         let optional = [
@@ -98,29 +98,11 @@ impl Limits {
                 name(field, value, limit)?;
             }
         }
-        self.check_headers(event)?;
+        check_headers(event)?;
         self.check_payload(event)
     }
 
-    #[allow(clippy::unused_self, reason = "a limit of its own may come; the call reads the same")]
-    fn check_headers(&self, event: &Event) -> Result<(), EventError> {
-        for (header, value) in &event.headers {
-            if header.is_empty() {
-                return Err(EventError::Empty { field: "header name" });
-            }
-            if header.chars().chain(value.chars()).any(char::is_control) {
-                return Err(EventError::ControlCharacter { field: "header", value: header.clone() });
-            }
-        }
-        let bytes = event.headers.iter().map(|(k, v)| k.len() + v.len()).sum::<usize>()
-            + event.attributes.iter().map(|(k, v)| k.len() + v.to_string().len()).sum::<usize>();
-        if bytes > HEADER_BYTES_MAX {
-            return Err(EventError::TooLong { field: "headers and attributes", bytes, limit: HEADER_BYTES_MAX });
-        }
-        Ok(())
-    }
-
-    fn check_payload(&self, event: &Event) -> Result<(), EventError> {
+    fn check_payload(self, event: &Event) -> Result<(), EventError> {
         if event.payload.len() > self.payload_bytes_max {
             return Err(EventError::TooLong {
                 field: "payload",
@@ -136,6 +118,23 @@ impl Limits {
         }
         Ok(())
     }
+}
+
+fn check_headers(event: &Event) -> Result<(), EventError> {
+    for (header, value) in &event.headers {
+        if header.is_empty() {
+            return Err(EventError::Empty { field: "header name" });
+        }
+        if header.chars().chain(value.chars()).any(char::is_control) {
+            return Err(EventError::ControlCharacter { field: "header", value: header.clone() });
+        }
+    }
+    let bytes = event.headers.iter().map(|(k, v)| k.len() + v.len()).sum::<usize>()
+        + event.attributes.iter().map(|(k, v)| k.len() + v.to_string().len()).sum::<usize>();
+    if bytes > HEADER_BYTES_MAX {
+        return Err(EventError::TooLong { field: "headers and attributes", bytes, limit: HEADER_BYTES_MAX });
+    }
+    Ok(())
 }
 
 fn name(field: &'static str, value: &str, limit: usize) -> Result<(), EventError> {

@@ -32,7 +32,7 @@ pub enum Delays {
 impl Default for RetryPolicy {
     fn default() -> Self {
         Self {
-            delays: Delays::Exponential { base: Duration::from_secs(1), max: Duration::from_secs(15 * 60) },
+            delays: Delays::Exponential { base: Duration::from_secs(1), max: Duration::from_mins(15) },
             jitter: 0.2,
             attempts: 12,
         }

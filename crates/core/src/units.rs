@@ -39,7 +39,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 /// The shortest text that reads back as this duration.
 pub fn format_duration(duration: Duration) -> String {
     let millis = duration.as_millis();
-    if duration.subsec_micros() % 1000 != 0 {
+    if !duration.subsec_micros().is_multiple_of(1000) {
         return format!("{}us", duration.as_micros());
     }
     match millis {

@@ -1,5 +1,16 @@
 //! The engine: takes, delivers and settles; knows core only.
+//!
+//! [`Relay::run`] owns one engine per (store, route). An engine takes due deliveries from a
+//! [`postroom_core::Source`], keeps one per key on its way, hands them to a [`postroom_core::Transport`] and settles
+//! what comes back. It promises order per key and a bound on duplicates; it never decides what a failure means: that is
+//! [`postroom_core::verdict`].
 
+mod clock;
+mod engine;
 mod options;
+mod relay;
+mod slots;
 
+pub use clock::SystemClock;
 pub use options::{NoObserver, Observer, RelayOptions, RouteRun, StoreReady};
+pub use relay::{Relay, RelayError};

@@ -1,1 +1,5 @@
-//! Helpers for the tests of services that use Postroom.
+//! Helpers for the tests of services that use Postroom: a clock the test owns.
+
+mod clock;
+
+pub use clock::ManualClock;

@@ -1,1 +1,156 @@
-//! The store in memory: the reference member of the store suite.
+//! The store in memory: the reference member of the store suite, and the store of tests and demos.
+//!
+//! It keeps the same log, lanes, leases and deliveries as every other store, without a database: everything is gone with
+//! the last handle. A transaction sees what it appended; everybody else sees it after [`MemoryTx::commit`].
+//!
+//! ```
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+//! use postroom_core::{Event, Outbox};
+//! use postroom_memory::Memory;
+//!
+//! let store = Memory::new();
+//! let mut tx = store.begin();
+//! let appended = store.append(&mut tx, &Event::new("order.placed").key("order-7")).await?;
+//! tx.commit();
+//! appended.wake();
+//! # Ok::<(), postroom_core::StoreError>(()) }).unwrap();
+//! ```
+
+mod clock;
+mod delivery;
+mod desk;
+mod inbox;
+mod lane;
+mod log;
+mod outbox;
+mod relay;
+mod route;
+mod source;
+mod state;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use postroom_core::{Clock, Desk, Limits, RelayIdentity, RouteDefinition, Schema, Source, Store, StoreError, Wake};
+use tokio::sync::Notify;
+
+use clock::SystemClock;
+pub use outbox::MemoryTx;
+use source::MemorySource;
+use state::State;
+
+/// Settings of a [`Memory`] store.
+#[derive(Debug, Clone)]
+pub struct MemoryOptions {
+    /// Its name. Defaults to `memory`.
+    pub name: String,
+    /// Into how many lanes keys are spread; relays share them.
+    ///
+    /// With one, a single relay serves a route at a time; with many more than relays, each take looks at more lanes.
+    ///
+    /// Defaults to 16; 0 counts as 1.
+    pub lanes: u32,
+    /// What time it is for due times, leases and retention. Defaults to the system's.
+    pub clock: Arc<dyn Clock>,
+    /// What is refused at append.
+    pub limits: Limits,
+    /// Most events of one key waiting behind an earlier one; beyond it the lane stops reading and says so.
+    ///
+    /// Too small and a busy key stops its neighbours at the first failure; too large and one key fills the memory.
+    ///
+    /// Defaults to 10,000.
+    pub blocked_max: usize,
+}
+
+impl Default for MemoryOptions {
+    fn default() -> Self {
+        Self {
+            name: "memory".to_owned(),
+            lanes: 16,
+            clock: Arc::new(SystemClock::default()),
+            limits: Limits::default(),
+            blocked_max: 10_000,
+        }
+    }
+}
+
+/// A store in memory. Cheap to clone; all clones are the same store.
+#[derive(Debug, Clone)]
+pub struct Memory {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    name: String,
+    clock: Arc<dyn Clock>,
+    limits: Limits,
+    blocked_max: usize,
+    wake: Wake,
+    /// A transaction that others may wait for has ended.
+    ended: Notify,
+    state: Mutex<State>,
+}
+
+impl Memory {
+    /// An empty store with the default settings.
+    pub fn new() -> Self {
+        Self::with(MemoryOptions::default())
+    }
+
+    /// An empty store.
+    pub fn with(options: MemoryOptions) -> Self {
+        let state = State::new(&options.name, options.lanes.max(1));
+        let inner = Inner {
+            name: options.name,
+            clock: options.clock,
+            limits: options.limits,
+            blocked_max: options.blocked_max,
+            wake: Wake::default(),
+            ended: Notify::new(),
+            state: Mutex::new(state),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Begins a transaction; dropping it rolls it back.
+    pub fn begin(&self) -> MemoryTx {
+        MemoryTx::new(self)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Timestamp {
+        self.inner.clock.now()
+    }
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[async_trait]
+impl Store for Memory {
+    fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    async fn source(&self, relay: &RelayIdentity, route: &RouteDefinition) -> Result<Arc<dyn Source>, StoreError> {
+        let (now, elapsed) = (self.now(), self.inner.clock.elapsed());
+        self.lock().join(relay, route, now, elapsed)?;
+        Ok(Arc::new(MemorySource::new(self.clone(), relay.clone(), route.clone())))
+    }
+
+    fn desk(&self) -> Arc<dyn Desk> {
+        Arc::new(self.clone())
+    }
+
+    fn schema(&self) -> Option<Arc<dyn Schema>> {
+        None
+    }
+}

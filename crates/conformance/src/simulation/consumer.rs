@@ -1,0 +1,85 @@
+//! The simulated consumer behind the destination: accepts and has its effect, and sometimes dies in between.
+
+use std::collections::HashMap;
+
+use postroom_core::{Desk, Event, Inbox, Outbox, Page, Selection};
+use postroom_memory::Memory;
+
+/// In which order a consumer accepts and works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Manner {
+    /// Accept and effect in one transaction.
+    Together,
+    /// The effect first, the acceptance in a transaction of its own: the classic mistake.
+    AcceptAfterEffect,
+}
+
+/// A consumer with a database of its own; its effect is an event appended there.
+#[derive(Debug, Clone)]
+pub(super) struct Consumer {
+    pub(super) database: Memory,
+    pub(super) manner: Manner,
+}
+
+impl Consumer {
+    /// Takes one message; when it dies half-way (by the bits of `crash`) the broker gives it the message again.
+    pub(super) async fn consume(self, id: String, mut crash: u64) {
+        loop {
+            let dies = crash & 7 == 7;
+            crash >>= 3;
+            let done = match self.manner {
+                Manner::Together => self.together(&id, dies).await,
+                Manner::AcceptAfterEffect => self.effect_first(&id, dies).await,
+            };
+            if done {
+                return;
+            }
+        }
+    }
+
+    async fn together(&self, id: &str, dies: bool) -> bool {
+        let mut tx = self.database.begin();
+        let accepted = self.database.accept(&mut tx, "consumer", id).await.expect("memory accepts");
+        if accepted.is_new() {
+            self.effect(&mut tx, id).await;
+        }
+        if dies {
+            return false;
+        }
+        tx.commit();
+        true
+    }
+
+    async fn effect_first(&self, id: &str, dies: bool) -> bool {
+        let known = self.database.inbox(Some("consumer"), Some(id), 1).await.expect("memory lists");
+        if !known.is_empty() {
+            return true;
+        }
+        let mut tx = self.database.begin();
+        self.effect(&mut tx, id).await;
+        tx.commit();
+        if dies {
+            return false;
+        }
+        let mut tx = self.database.begin();
+        let _ = self.database.accept(&mut tx, "consumer", id).await.expect("memory accepts");
+        tx.commit();
+        true
+    }
+
+    async fn effect(&self, tx: &mut postroom_memory::MemoryTx, id: &str) {
+        let appended = self.database.append(tx, &Event::new("effect").id(id)).await;
+        appended.expect("memory appends").wake();
+    }
+
+    /// How often each event had its effect.
+    pub(super) async fn effects(&self) -> HashMap<String, u32> {
+        let page = Page::Oldest { after: 0, limit: usize::MAX };
+        let rows = self.database.events(&Selection::default(), page).await.expect("memory lists");
+        let mut effects = HashMap::new();
+        for row in rows {
+            *effects.entry(row.id).or_default() += 1;
+        }
+        effects
+    }
+}

@@ -1,0 +1,186 @@
+//! Wrappers round the seams that let a simulated process die, freeze, see errors and lose answers at every step.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use postroom_core::{
+    Budget, Capabilities, Desk, Ear, Lease, Outbound, RelayIdentity, RouteDefinition, RouteHealth, Schema, Settlement,
+    Source, Standing, Store, StoreError, StoreErrorKind, Take, Transport,
+};
+
+use super::process::{Process, Step};
+
+/// How the connection to the database behaves at the moment; shared by all relays.
+#[derive(Debug)]
+pub(super) struct Weather {
+    rng: Mutex<fastrand::Rng>,
+    // Per mille of calls that fail before, fail after (the answer is lost), or are slow.
+    before: AtomicU64,
+    after: AtomicU64,
+    slow: AtomicU64,
+}
+
+impl Weather {
+    pub(super) fn new(seed: u64) -> Arc<Self> {
+        Arc::new(Self {
+            rng: Mutex::new(fastrand::Rng::with_seed(seed)),
+            before: AtomicU64::new(0),
+            after: AtomicU64::new(0),
+            slow: AtomicU64::new(0),
+        })
+    }
+
+    pub(super) fn set(&self, before: u64, after: u64, slow: u64) {
+        self.before.store(before, Ordering::Relaxed);
+        self.after.store(after, Ordering::Relaxed);
+        self.slow.store(slow, Ordering::Relaxed);
+    }
+
+    fn chance(&self, per_mille: &AtomicU64) -> bool {
+        let per_mille = per_mille.load(Ordering::Relaxed);
+        per_mille > 0 && self.rng.lock().expect("never poisoned").u64(0..1000) < per_mille
+    }
+
+    async fn before(&self, operation: &'static str) -> Result<(), StoreError> {
+        let wait = {
+            let mut rng = self.rng.lock().expect("never poisoned");
+            if rng.u64(0..1000) < self.slow.load(Ordering::Relaxed) { rng.u64(1..800) } else { rng.u64(0..3) }
+        };
+        tokio::time::sleep(Duration::from_millis(wait)).await;
+        if self.chance(&self.before) {
+            return Err(StoreError::new(StoreErrorKind::Busy, operation, "simulated: refused before it happened"));
+        }
+        Ok(())
+    }
+
+    fn after(&self, operation: &'static str) -> Result<(), StoreError> {
+        if self.chance(&self.after) {
+            return Err(StoreError::new(StoreErrorKind::CommitUnknown, operation, "simulated: the answer was lost"));
+        }
+        Ok(())
+    }
+}
+
+/// A store as one simulated process sees it.
+pub(super) struct FaultyStore {
+    pub(super) inner: Arc<dyn Store>,
+    pub(super) process: Arc<Process>,
+    pub(super) weather: Arc<Weather>,
+    pub(super) lease: Arc<LeaseWatch>,
+}
+
+#[async_trait]
+impl Store for FaultyStore {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    async fn source(&self, relay: &RelayIdentity, route: &RouteDefinition) -> Result<Arc<dyn Source>, StoreError> {
+        let inner = self.inner.source(relay, route).await?;
+        let (process, weather, lease) = (self.process.clone(), self.weather.clone(), self.lease.clone());
+        Ok(Arc::new(FaultySource { inner, process, weather, lease }))
+    }
+
+    fn desk(&self) -> Arc<dyn Desk> {
+        self.inner.desk()
+    }
+
+    fn schema(&self) -> Option<Arc<dyn Schema>> {
+        self.inner.schema()
+    }
+}
+
+struct FaultySource {
+    inner: Arc<dyn Source>,
+    process: Arc<Process>,
+    weather: Arc<Weather>,
+    lease: Arc<LeaseWatch>,
+}
+
+#[async_trait]
+impl Source for FaultySource {
+    async fn take(&self, budget: Budget) -> Result<Take, StoreError> {
+        self.process.step(Step::BeforeTake).await;
+        self.weather.before("take").await?;
+        let take = self.inner.take(budget).await?;
+        self.process.step(Step::AfterTake).await;
+        Ok(take)
+    }
+
+    async fn settle(&self, settlements: &[Settlement]) -> Result<Standing, StoreError> {
+        self.process.step(Step::BeforeSettle).await;
+        self.weather.before("settle").await?;
+        let standing = self.inner.settle(settlements).await?;
+        self.process.step(Step::AfterSettle).await;
+        self.weather.after("settle")?;
+        Ok(standing)
+    }
+
+    async fn renew(&self, health: &RouteHealth) -> Result<Lease, StoreError> {
+        let started = tokio::time::Instant::now();
+        self.process.step(Step::BeforeRenew).await;
+        self.weather.before("renew").await?;
+        let lease = self.inner.renew(health).await?;
+        self.process.step(Step::AfterRenew).await;
+        self.weather.after("renew")?;
+        self.lease.renewed(started + lease.valid_for);
+        Ok(lease)
+    }
+
+    async fn release(&self) -> Result<(), StoreError> {
+        self.process.step(Step::BeforeRelease).await;
+        self.weather.before("release").await?;
+        self.inner.release().await?;
+        self.process.step(Step::AfterRelease).await;
+        Ok(())
+    }
+
+    fn ear(&self) -> Ear {
+        self.inner.ear()
+    }
+}
+
+/// Until when a process holds its lease, to the best of its own knowledge.
+#[derive(Debug, Default)]
+pub(super) struct LeaseWatch(Mutex<Option<tokio::time::Instant>>);
+
+impl LeaseWatch {
+    fn renewed(&self, until: tokio::time::Instant) {
+        *self.0.lock().expect("never poisoned") = Some(until);
+    }
+
+    fn holds(&self) -> bool {
+        self.0.lock().expect("never poisoned").is_some_and(|until| tokio::time::Instant::now() < until)
+    }
+}
+
+/// A transport as one simulated process sees it; notes hand-overs without a lease.
+#[derive(Debug)]
+pub(super) struct FaultyTransport {
+    pub(super) inner: Arc<dyn Transport>,
+    pub(super) process: Arc<Process>,
+    pub(super) lease: Arc<LeaseWatch>,
+    pub(super) unleased: Arc<AtomicU64>,
+}
+
+#[async_trait]
+impl Transport for FaultyTransport {
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    async fn deliver(&self, batch: Vec<Outbound>) {
+        if !self.lease.holds() {
+            self.unleased.fetch_add(batch.len() as u64, Ordering::Relaxed);
+        }
+        self.process.step(Step::BeforeDeliver).await;
+        self.inner.deliver(batch).await;
+        self.process.step(Step::AfterDeliver).await;
+    }
+
+    async fn close(&self) {
+        self.inner.close().await;
+    }
+}

@@ -1,0 +1,433 @@
+//! One run: producers, relay processes, faults, an operator; then peace, and the journal for the checker.
+
+use std::collections::{HashMap, HashSet};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use postroom_core::{
+    Actor, BreakerPolicy, Budget, Clock, Delays, Desk, Event, OnDead, OnFailure, Outbox, ReplayOptions, RetryPolicy,
+    RouteDefinition, Selection, Start, Store,
+};
+use postroom_memory::{Memory, MemoryOptions};
+use postroom_relay::{Relay, RelayOptions, RouteRun, SystemClock};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep};
+
+use super::checker::{self, Committed, Journal};
+use super::consumer::{Consumer, Manner};
+use super::destination::{Destination, Road};
+use super::faulty::{FaultyStore, FaultyTransport, LeaseWatch, Weather};
+use super::plan::{Fault, Plan};
+use super::process::{Process, Step};
+use super::{Control, Report};
+
+const ROUTE: &str = "sim";
+/// How long a stop may take; longer counts as a fault.
+const GRACE: Duration = Duration::from_secs(10);
+/// How long everything may take to come to an end once the faults are over.
+const PEACE_MAX: Duration = Duration::from_secs(600);
+
+/// The database's clock: follows simulated time, and jumps on demand.
+#[derive(Debug)]
+struct DatabaseClock {
+    start: Instant,
+    jumped: AtomicI64,
+}
+
+impl Clock for DatabaseClock {
+    fn now(&self) -> Timestamp {
+        let micros = 1_700_000_000_000_000
+            + i64::try_from(self.start.elapsed().as_micros()).unwrap_or(i64::MAX)
+            + self.jumped.load(Ordering::Relaxed) * 1_000_000;
+        Timestamp::from_microsecond(micros).expect("a time of this century")
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(sleep(duration))
+    }
+}
+
+/// What the journal needs of the producer and the operator.
+#[derive(Debug, Default)]
+struct Notes {
+    committed: Mutex<Vec<Committed>>,
+    rolled_back: Mutex<HashSet<String>>,
+    touched: Mutex<HashSet<String>>,
+    /// Faults that may each cost `in_flight_max` duplicates.
+    costly: AtomicUsize,
+}
+
+/// What a relay's supervisor is told.
+enum Order {
+    Kill { down_for: Duration },
+    Arm { step: Step, times: u32, down_for: Duration },
+    Freeze { lasts: Duration },
+    Restart { down_for: Duration },
+}
+
+struct World {
+    plan: Plan,
+    control: Control,
+    seed: u64,
+    store: Memory,
+    clock: Arc<DatabaseClock>,
+    weather: Arc<Weather>,
+    destination: Arc<Destination>,
+    unleased: Arc<AtomicU64>,
+    notes: Notes,
+}
+
+pub(super) async fn run(seed: u64, control: Control) -> Report {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut plan = Plan::new(&mut rng);
+    if control == Control::RetryLetsTheKeyPass {
+        plan.on_failure = OnFailure::Skip;
+    }
+    let clock = Arc::new(DatabaseClock { start: Instant::now(), jumped: AtomicI64::new(0) });
+    let options =
+        MemoryOptions { lanes: plan.lanes, clock: clock.clone() as Arc<dyn Clock>, ..MemoryOptions::default() };
+    let manner = if control == Control::AcceptAfterEffect { Manner::AcceptAfterEffect } else { Manner::Together };
+    let consumer = Consumer { database: Memory::new(), manner };
+    let world = Arc::new(World {
+        control,
+        seed,
+        store: Memory::with(options),
+        clock,
+        weather: Weather::new(rng.u64(..)),
+        destination: Destination::new(rng.u64(..), consumer.clone()),
+        unleased: Arc::default(),
+        notes: Notes::default(),
+        plan,
+    });
+    world.store.register(&[world.definition()]).await.expect("a new route can be registered");
+
+    let mut orders = Vec::new();
+    for relay in 0..world.plan.relays {
+        let (order, inbox) = mpsc::unbounded_channel();
+        tokio::spawn(world.clone().supervise(relay, inbox));
+        orders.push(order);
+    }
+    let producer = tokio::spawn(world.clone().produce(rng.fork()));
+    world.misbehave(&orders).await;
+    producer.await.expect("the producer ends");
+    let finished = world.make_peace().await;
+    // What is still on the wire to the consumer ends by itself.
+    sleep(Duration::from_secs(5)).await;
+    let journal = world.journal(finished, &consumer).await;
+    Report {
+        seed,
+        violations: checker::violations(&journal),
+        committed: journal.committed.len(),
+        arrivals: journal.arrivals.len(),
+        faults: world.plan.faults.iter().map(|(at, fault)| format!("{:.1}s {fault:?}", at.as_secs_f64())).collect(),
+    }
+}
+
+impl World {
+    fn definition(&self) -> RouteDefinition {
+        RouteDefinition {
+            start: Start::Beginning,
+            on_failure: self.plan.on_failure,
+            on_dead: self.plan.on_dead,
+            ..RouteDefinition::new(ROUTE)
+        }
+    }
+
+    /// Appends events, some together, some held open, some rolled back, some for later, some without a key.
+    async fn produce(self: Arc<Self>, mut rng: fastrand::Rng) {
+        let mut number = 0;
+        while number < self.plan.events {
+            sleep(Duration::from_millis(rng.u64(0..45))).await;
+            let mut tx = self.store.begin();
+            let mut batch = Vec::new();
+            for _ in 0..*[1, 1, 1, 4].get(rng.usize(0..4)).unwrap_or(&1) {
+                number += 1;
+                let event_type = match rng.u8(0..40) {
+                    0 => "poison.permanent",
+                    1 => "poison.transient",
+                    _ => "order.placed",
+                };
+                let mut event = Event::new(event_type).id(format!("e{number:04}"));
+                if rng.u8(0..10) > 0 {
+                    event = event.key(format!("k{}", rng.u64(0..self.plan.keys)));
+                }
+                let delayed = rng.u8(0..20) == 0;
+                if delayed {
+                    let wait = SignedDuration::from_millis(rng.i64(10..2000));
+                    event = event.available_at(self.clock.now().checked_add(wait).expect("a time of this century"));
+                }
+                let key = event.key.clone().filter(|_| !delayed);
+                batch.push(Committed { id: event.id.clone(), key });
+                self.store.append(&mut tx, &event).await.expect("memory appends").wake();
+            }
+            if rng.u8(0..6) == 0 {
+                self.notes.rolled_back.lock().expect("never poisoned").extend(batch.into_iter().map(|c| c.id));
+                tx.rollback();
+            } else {
+                tx.commit();
+                self.notes.committed.lock().expect("never poisoned").extend(batch);
+            }
+        }
+    }
+
+    /// Keeps one relay running, life after life.
+    async fn supervise(self: Arc<Self>, relay: usize, mut orders: mpsc::UnboundedReceiver<Order>) {
+        let mut life = 0;
+        let mut down_for = Duration::ZERO;
+        loop {
+            sleep(down_for).await;
+            life += 1;
+            let process = Process::new();
+            let (stop, stopped) = oneshot::channel::<()>();
+            let running = tokio::spawn(self.relay(relay, life, &process).run(async move {
+                if stopped.await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            }));
+            down_for = Duration::from_millis(100);
+            loop {
+                tokio::select! {
+                    biased;
+                    () = process.died.notified() => break,
+                    order = orders.recv() => match order {
+                        Some(Order::Kill { down_for: pause }) => {
+                            down_for = pause;
+                            process.kill();
+                        }
+                        Some(Order::Arm { step, times, down_for: pause }) => {
+                            down_for = pause;
+                            process.arm(step, times);
+                        }
+                        Some(Order::Freeze { lasts }) => {
+                            process.freeze();
+                            let process = process.clone();
+                            tokio::spawn(async move {
+                                sleep(lasts).await;
+                                process.thaw();
+                            });
+                        }
+                        Some(Order::Restart { down_for: pause }) => {
+                            down_for = pause;
+                            let asked = Instant::now();
+                            let _ = stop.send(());
+                            let ended = tokio::time::timeout(GRACE * 2, async {
+                                while !running.is_finished() {
+                                    sleep(Duration::from_millis(10)).await;
+                                }
+                            });
+                            if ended.await.is_err() || asked.elapsed() >= GRACE {
+                                self.notes.costly.fetch_add(1, Ordering::Relaxed);
+                            }
+                            break;
+                        }
+                        None => std::future::pending().await,
+                    },
+                }
+            }
+            running.abort();
+        }
+    }
+
+    fn relay(&self, relay: usize, life: u64, process: &Arc<Process>) -> Relay {
+        let lease = Arc::new(LeaseWatch::default());
+        let inner = Arc::new(self.store.clone());
+        let faulty: Arc<dyn Store> = Arc::new(FaultyStore {
+            inner,
+            process: process.clone(),
+            weather: self.weather.clone(),
+            lease: lease.clone(),
+        });
+        let store = self.control.store(faulty, process);
+        let transport = Arc::new(FaultyTransport {
+            inner: self.control.transport(Arc::new(Road(self.destination.clone()))),
+            process: process.clone(),
+            lease,
+            unleased: self.unleased.clone(),
+        });
+        let options = RelayOptions {
+            name: format!("relay-{relay}"),
+            lease: self.plan.lease,
+            in_flight_max: self.plan.in_flight_max,
+            shutdown_grace: GRACE,
+            take: Budget { rows: self.plan.take_rows, bytes: 1 << 20 },
+            retention: None,
+            ..RelayOptions::default()
+        };
+        let retry = RetryPolicy {
+            delays: Delays::Exponential { base: Duration::from_millis(40), max: Duration::from_millis(400) },
+            jitter: 0.2,
+            attempts: self.plan.attempts,
+        };
+        Relay::new(options)
+            .clock(Arc::new(SystemClock::new()))
+            .deterministic(format!("boot-{relay}-{life}"), self.seed ^ (life << 8) ^ relay as u64)
+            .serve(RouteRun {
+                store_name: "memory".to_owned(),
+                store: Box::pin(async move { store }),
+                definition: self.definition(),
+                transport,
+                retry,
+                breaker: BreakerPolicy { cooldown: Duration::from_millis(100), ..BreakerPolicy::default() },
+                rate: None,
+            })
+    }
+
+    /// Makes happen what the plan says, when it says.
+    async fn misbehave(self: &Arc<Self>, orders: &[mpsc::UnboundedSender<Order>]) {
+        let start = Instant::now();
+        let mut costly = 0;
+        for (at, fault) in &self.plan.faults {
+            tokio::time::sleep_until(start + *at).await;
+            let tell = |relay: usize, order| drop(orders[relay].send(order));
+            match *fault {
+                Fault::Crash { relay, down_for } => {
+                    costly += 1;
+                    tell(relay, Order::Kill { down_for });
+                }
+                Fault::CrashAt { relay, step, times, down_for } => {
+                    costly += 1;
+                    tell(relay, Order::Arm { step, times, down_for });
+                }
+                Fault::Freeze { relay, lasts } => {
+                    costly += 1;
+                    tell(relay, Order::Freeze { lasts });
+                }
+                Fault::Restart { relay, down_for } => tell(relay, Order::Restart { down_for }),
+                Fault::Database { before, after, slow, lasts } => {
+                    // Any relay may lose its lease over it.
+                    costly += self.plan.relays;
+                    self.weather.set(before, after, slow);
+                    self.later(lasts, |world| world.weather.set(0, 0, 0));
+                }
+                Fault::Outage { lasts } => {
+                    self.destination.mood.down.store(1000, Ordering::Relaxed);
+                    self.later(lasts, |world| world.destination.mood.down.store(0, Ordering::Relaxed));
+                }
+                Fault::Trouble { transient, ack_lost, slow, stuck, lasts } => {
+                    let mood = |world: &Self, values: [u64; 4]| {
+                        let mood = &world.destination.mood;
+                        let knobs = [&mood.transient, &mood.ack_lost, &mood.slow, &mood.stuck];
+                        knobs.iter().zip(values).for_each(|(knob, value)| knob.store(value, Ordering::Relaxed));
+                    };
+                    mood(self, [transient, ack_lost, slow, stuck]);
+                    self.later(lasts, move |world| mood(world, [0; 4]));
+                }
+                Fault::ClockJump { seconds } => {
+                    self.clock.jumped.fetch_add(seconds, Ordering::Relaxed);
+                }
+                Fault::Pause { lasts } => {
+                    self.store.pause(ROUTE, &operator()).await.expect("the route is registered");
+                    let world = self.clone();
+                    tokio::spawn(async move {
+                        sleep(lasts).await;
+                        world.store.resume(ROUTE, &operator()).await.expect("the route is registered");
+                    });
+                }
+                Fault::ReplayDead => self.replay_dead().await,
+                Fault::Unblock { skip } => self.unblock(skip).await,
+            }
+        }
+        self.notes.costly.fetch_add(costly, Ordering::Relaxed);
+    }
+
+    fn later(self: &Arc<Self>, after: Duration, then: impl FnOnce(&World) + Send + 'static) {
+        let world = self.clone();
+        tokio::spawn(async move {
+            sleep(after).await;
+            then(&world);
+        });
+    }
+
+    async fn replay_dead(&self) {
+        let dead = self.store.dead(&Selection::default(), 0, usize::MAX).await.expect("memory lists");
+        self.touch(dead.into_iter().map(|row| row.id));
+        let replayed = self.store.replay_dead(&Selection::default(), ReplayOptions::default(), &operator()).await;
+        replayed.expect("memory replays");
+    }
+
+    async fn unblock(&self, skip: bool) {
+        for blocked in self.store.blocked_keys(Some(ROUTE), usize::MAX).await.expect("memory lists") {
+            self.touch([blocked.head_id]);
+            // The key may have gone on by itself meanwhile.
+            if skip {
+                let _ = self.store.skip_head(ROUTE, &blocked.key, &operator()).await.map(|id| self.touch([id]));
+            } else {
+                let _ = self.store.unblock(ROUTE, &blocked.key, &operator()).await;
+            }
+        }
+    }
+
+    fn touch(&self, ids: impl IntoIterator<Item = String>) {
+        self.notes.touched.lock().expect("never poisoned").extend(ids);
+    }
+
+    /// Ends all faults and waits until everything has come to an end; says whether it did.
+    async fn make_peace(&self) -> bool {
+        // Every fault that lasts is over by then.
+        sleep(Duration::from_secs(10)).await;
+        self.weather.set(0, 0, 0);
+        self.destination.heal();
+        self.store.resume(ROUTE, &operator()).await.expect("the route is registered");
+        let start = Instant::now();
+        let mut calm = 0;
+        while start.elapsed() < PEACE_MAX {
+            sleep(Duration::from_millis(200)).await;
+            if self.plan.on_dead == OnDead::Hold {
+                for blocked in self.store.blocked_keys(Some(ROUTE), usize::MAX).await.expect("memory lists") {
+                    if blocked.head_state == postroom_core::DeliveryState::Dead {
+                        self.touch([blocked.head_id]);
+                        let _ = self.store.skip_head(ROUTE, &blocked.key, &operator()).await;
+                    }
+                }
+            }
+            let audit = self.store.audit().await.expect("memory audits");
+            let dead = self.store.dead(&Selection::default(), 0, usize::MAX).await.expect("memory lists").len() as u64;
+            let open: u64 = audit.iter().map(|row| row.unsettled + row.open).sum();
+            let status = self.store.routes().await.expect("memory lists");
+            let due: u64 = status.iter().map(|route| route.status.due).sum();
+            calm = if open == dead && due == 0 { calm + 1 } else { 0 };
+            if calm > 5 {
+                return true;
+            }
+        }
+        false
+    }
+
+    async fn journal(&self, finished: bool, consumer: &Consumer) -> Journal {
+        let committed = self.notes.committed.lock().expect("never poisoned").clone();
+        let dead = self.store.dead(&Selection::default(), 0, usize::MAX).await.expect("memory lists");
+        let mut timelines = HashMap::new();
+        for event in &committed {
+            if let Some(timeline) = self.store.event(&event.id, false).await.expect("memory shows") {
+                timelines.insert(event.id.clone(), timeline);
+            }
+        }
+        let audit = self.store.audit().await.expect("memory audits");
+        Journal {
+            committed,
+            rolled_back: self.notes.rolled_back.lock().expect("never poisoned").clone(),
+            arrivals: self.destination.arrivals.lock().expect("never poisoned").clone(),
+            said: self.destination.said.lock().expect("never poisoned").clone(),
+            timelines,
+            touched: self.notes.touched.lock().expect("never poisoned").clone(),
+            dead: dead.into_iter().map(|row| row.id).collect(),
+            duplicates_max: self.notes.costly.load(Ordering::Relaxed) * self.plan.in_flight_max,
+            attempts: self.plan.attempts,
+            unleased: self.unleased.load(Ordering::Relaxed),
+            effects: consumer.effects().await,
+            audit: audit.into_iter().flat_map(|row| row.differences).collect(),
+            finished,
+        }
+    }
+}
+
+fn operator() -> Actor {
+    Actor { name: "operator".to_owned(), reason: None }
+}

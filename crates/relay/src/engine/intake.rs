@@ -1,0 +1,226 @@
+//! What comes in from the store: deliveries, and what became of our ownership.
+
+use std::time::Duration;
+
+use postroom_core::{
+    Delivery, LaneTerm, Lease, Phase as BreakerPhase, RouteHealth, RouteState, Standing, StoreError, Verdict,
+};
+
+use super::{Engine, Held, Phase, Taken};
+
+/// Most deliveries held behind earlier ones of their keys; beyond, no more is taken until some are done.
+const FOLLOWERS_MAX: usize = 10_000;
+/// Bytes held in all, as a multiple of what one take may bring.
+const HELD_TAKES_MAX: usize = 8;
+
+impl Engine {
+    /// Whether another take makes sense now.
+    pub(super) fn wants_more(&mut self, now: Duration) -> bool {
+        self.phase == Phase::Serving && self.timing.look_is_due(now) && self.has_room(now)
+    }
+
+    /// Whether what a take brings could be held.
+    pub(super) fn has_room(&mut self, now: Duration) -> bool {
+        // A stopped route is looked at too: that is how its release is noticed.
+        if self.standing.paused || self.standing.halted.is_some() {
+            return true;
+        }
+        self.ready.len() < self.options.take.rows
+            && self.keys.waiting() < FOLLOWERS_MAX
+            && self.held_bytes < self.options.take.bytes.saturating_mul(HELD_TAKES_MAX)
+            // While the destination is down one delivery is enough to ask it with.
+            && (self.ready.is_empty() || !matches!(self.breaker.phase(now), BreakerPhase::Open { .. }))
+    }
+
+    pub(super) fn taken(&mut self, taken: Taken) {
+        let now = self.clock.elapsed();
+        let number = self.takes;
+        self.take_running = false;
+        let (take, others_idle) = match taken {
+            Ok(taken) => taken,
+            Err(error) => {
+                self.timing.look_failed(now);
+                self.store_error("take", &error);
+                return;
+            }
+        };
+        let found = !take.deliveries.is_empty();
+        let jitter = self.rng.f64();
+        self.timing.looked(now, found, take.more, take.next_due, jitter);
+        if self.options.drain && take.standing.lanes == 0 {
+            self.timing.look_elsewhere(now);
+        }
+        self.exhausted = !found && !take.more && (take.standing.paused || (!take.retrying && others_idle));
+        // Ownership first: nothing of a lost lane may be admitted.
+        self.stand(take.standing);
+        for delivery in take.deliveries {
+            self.admit(now, delivery);
+        }
+        self.keys.taken(number);
+        self.tell_health(now);
+    }
+
+    fn admit(&mut self, now: Duration, delivery: Delivery) {
+        if self.phase != Phase::Serving {
+            // Left unsettled: whoever owns the lane next gets it.
+            return;
+        }
+        if self.keys.is_failed(&delivery) {
+            self.settler.returned(now, delivery);
+            return;
+        }
+        self.held_bytes += delivery.event.size();
+        let held = Held { delivery, order: self.next_order, outages: 0, through_before: 0 };
+        self.next_order += 1;
+        let sendable = if self.capabilities.pipelines_key { Some(held) } else { self.keys.admit(held) };
+        if let Some(held) = sendable {
+            self.ready.insert(held.order, held);
+        }
+    }
+
+    pub(super) fn renewed(&mut self, since: Duration, lease: Result<Lease, StoreError>) {
+        let now = self.clock.elapsed();
+        match lease {
+            Ok(lease) => {
+                // Ownership first: a lease that had run out may have cost us lanes.
+                self.stand(lease.standing);
+                self.timing.renewed(since, lease.valid_for);
+                self.tell_health(now);
+            }
+            Err(error) => {
+                self.timing.renew_failed(now);
+                self.store_error("renew", &error);
+            }
+        }
+    }
+
+    /// Takes in what the store says of our ownership.
+    pub(super) fn stand(&mut self, mut standing: Standing) {
+        for lane in std::mem::take(&mut standing.lost) {
+            self.lose(lane);
+        }
+        for lane in std::mem::take(&mut standing.recalled) {
+            self.give_up(lane);
+        }
+        if standing.lanes != self.standing.lanes {
+            tracing::info!(
+                store = self.store_name,
+                route = self.definition.name,
+                lanes = standing.lanes,
+                "lanes of this route held by this relay"
+            );
+        }
+        self.standing = standing;
+    }
+
+    /// Another relay owns the lane: drop what is held of it, and do not believe what still comes back.
+    fn lose(&mut self, lane: LaneTerm) {
+        if self.flights.values().any(|flight| flight.held.delivery.lane == lane) {
+            self.void.insert(lane);
+        }
+        let gone = self.settler.drop_lane(lane);
+        self.give_back(gone.slots);
+        for (settlement, delivery) in gone.settlements.iter().zip(&gone.deliveries) {
+            if settlement.verdict != Verdict::Returned {
+                self.forget(delivery);
+            }
+        }
+        for held in self.unsent(lane) {
+            self.forget(&held.delivery);
+        }
+        tracing::warn!(
+            store = self.store_name,
+            route = self.definition.name,
+            lane = lane.lane,
+            term = lane.term,
+            "another relay has taken this lane"
+        );
+    }
+
+    /// The lane should go to another relay: return what was not handed over, finish the rest.
+    fn give_up(&mut self, lane: LaneTerm) {
+        let now = self.clock.elapsed();
+        for held in self.unsent(lane) {
+            self.held_bytes = self.held_bytes.saturating_sub(held.delivery.event.size());
+            self.settler.returned(now, held.delivery);
+        }
+    }
+
+    /// Removes from our hands what was taken under this ownership and not handed over.
+    fn unsent(&mut self, lane: LaneTerm) -> Vec<Held> {
+        let mut unsent = self.keys.drain_lane(lane);
+        let orders: Vec<u64> = self.ready.values().filter(|h| h.delivery.lane == lane).map(|h| h.order).collect();
+        for order in orders {
+            if let Some(held) = self.ready.remove(&order) {
+                if !self.capabilities.pipelines_key
+                    && let Some(next) = self.keys.done(&held.delivery)
+                {
+                    self.ready.insert(next.order, next);
+                }
+                unsent.push(held);
+            }
+        }
+        unsent.sort_unstable_by_key(|held| held.order);
+        unsent
+    }
+
+    /// A delivery has left our hands.
+    pub(super) fn forget(&mut self, delivery: &Delivery) {
+        self.held_bytes = self.held_bytes.saturating_sub(delivery.event.size());
+    }
+
+    /// No new deliveries from here on; what was not handed over stays unsettled for the next owner.
+    pub(super) fn stop(&mut self) {
+        let until = self.clock.elapsed() + self.options.shutdown_grace;
+        self.phase = Phase::Stopping { until };
+        self.ready.clear();
+        tracing::info!(
+            store = self.store_name,
+            route = self.definition.name,
+            in_flight = self.flights.len(),
+            "stopping: no new deliveries, waiting for those on their way"
+        );
+    }
+
+    /// Works out how the route is doing, and tells when that changed.
+    pub(super) fn tell_health(&mut self, now: Duration) {
+        let state = if self.standing.halted.is_some() {
+            RouteState::Halted
+        } else if self.standing.paused {
+            RouteState::Paused
+        } else {
+            match self.breaker.phase(now) {
+                BreakerPhase::Closed | BreakerPhase::Ramp { .. } => RouteState::Running,
+                BreakerPhase::Open { .. } => RouteState::BreakerOpen,
+                BreakerPhase::HalfOpen => RouteState::HalfOpen,
+            }
+        };
+        let note = match state {
+            RouteState::Halted => self.standing.halted.clone().unwrap_or_default(),
+            RouteState::BreakerOpen | RouteState::HalfOpen => self.outage.clone(),
+            _ => String::new(),
+        };
+        let health = RouteHealth { state, note };
+        if health == self.health {
+            return;
+        }
+        if state == RouteState::Running {
+            tracing::info!(store = self.store_name, route = self.definition.name, "route is running");
+        } else {
+            tracing::warn!(
+                store = self.store_name,
+                route = self.definition.name,
+                state = state.as_str(),
+                note = health.note,
+                "route is not running"
+            );
+        }
+        self.observer.health(&self.store_name, &self.definition.name, &health);
+        self.health = health;
+        self.timing.renew_soon();
+    }
+
+    pub(super) fn store_error(&self, operation: &str, error: &StoreError) {
+        tracing::warn!(store = self.store_name, route = self.definition.name, operation, %error, "store error, trying again");
+    }
+}

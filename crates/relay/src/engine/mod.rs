@@ -1,0 +1,335 @@
+//! One route on one store: takes, delivers, settles.
+//!
+//! A single task with plain state. Around it run at most one take, one settle, one renewal and one hand-over at a time,
+//! so that a slow database or a slow destination never stops outcomes from being recorded. What comes in is handled in
+//! [`intake`] (deliveries, ownership) and [`outcome`] (reports, settles); what goes out is decided in [`pump`].
+
+mod bucket;
+mod intake;
+mod keys;
+mod outcome;
+mod pump;
+mod settler;
+mod suspects;
+mod timing;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use postroom_core::{
+    Breaker, Capabilities, Clock, LaneTerm, Lease, Outcome, RelayIdentity, RetryPolicy, RouteDefinition, RouteHealth,
+    Source, Standing, Store, StoreError, Take, Transport,
+};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use self::bucket::Bucket;
+use self::keys::{Held, Keys};
+use self::settler::{Batch, Settler};
+use self::suspects::Suspects;
+use self::timing::Timing;
+use crate::options::{Observer, RelayOptions, RouteRun};
+use crate::slots::Share;
+
+type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+type Running<T> = Option<Boxed<T>>;
+
+/// What an engine shares with its relay.
+pub(crate) struct Surroundings {
+    pub(crate) identity: RelayIdentity,
+    pub(crate) options: Arc<RelayOptions>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) observer: Arc<dyn Observer>,
+    pub(crate) share: Share,
+    pub(crate) rng: fastrand::Rng,
+}
+
+/// A delivery in the transport's hands.
+struct Flight {
+    held: Held,
+    since: Duration,
+}
+
+/// How far the engine has got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Serving,
+    /// No new deliveries; what is on its way may end until then.
+    Stopping {
+        until: Duration,
+    },
+}
+
+/// What is running beside the engine's own task.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Ongoing {
+    take: bool,
+    settle: bool,
+    renew: bool,
+    hand_over: bool,
+}
+
+pub(crate) struct Engine {
+    store_name: String,
+    definition: RouteDefinition,
+    store: Arc<dyn Store>,
+    source: Arc<dyn Source>,
+    transport: Arc<dyn Transport>,
+    capabilities: Capabilities,
+    retry: RetryPolicy,
+    options: Arc<RelayOptions>,
+    clock: Arc<dyn Clock>,
+    observer: Arc<dyn Observer>,
+    rng: fastrand::Rng,
+
+    phase: Phase,
+    timing: Timing,
+    share: Share,
+    keys: Keys,
+    ready: BTreeMap<u64, Held>,
+    flights: HashMap<u64, Flight>,
+    settler: Settler,
+    breaker: Breaker,
+    suspects: Suspects,
+    bucket: Option<Bucket>,
+    report: mpsc::UnboundedSender<(u64, Outcome)>,
+
+    standing: Standing,
+    health: RouteHealth,
+    outage: String,
+    // Lanes that were lost while deliveries of theirs were on their way: their outcomes are void.
+    void: HashSet<LaneTerm>,
+    held_bytes: usize,
+    next_order: u64,
+    next_ticket: u64,
+    takes: u64,
+    take_running: bool,
+    // The last take found nothing to wait for, and nothing has happened since.
+    exhausted: bool,
+    // Somebody found no slot; ours may be the ones that wait for a settle.
+    pressed: bool,
+    starved: bool,
+    // With a transport that pipelines keys: an outage must be over on the wire before anything is sent again.
+    wire_doubtful: bool,
+}
+
+/// What a finished take brings, and whether other relays have nothing left either (asked only when draining).
+type Taken = Result<(Take, bool), StoreError>;
+
+/// Waits for the store, opens the route and serves it until `stop`.
+pub(crate) async fn serve(run: RouteRun, around: Surroundings, stop: CancellationToken) -> Result<(), StoreError> {
+    let store = tokio::select! {
+        biased;
+        store = run.store => store,
+        () = stop.cancelled() => return Ok(()),
+    };
+    let mut pause = Duration::from_millis(100);
+    let source = loop {
+        match store.source(&around.identity, &run.definition).await {
+            Ok(source) => break source,
+            Err(error) if error.is_transient() => {
+                tracing::warn!(store = run.store_name, route = run.definition.name, %error, "route cannot be opened yet");
+                tokio::select! {
+                    biased;
+                    () = around.clock.sleep(pause) => {}
+                    () = stop.cancelled() => return Ok(()),
+                }
+                pause = (pause * 2).min(Duration::from_secs(5));
+            }
+            Err(error) => return Err(error),
+        }
+    };
+    let (report, reports) = mpsc::unbounded_channel();
+    let engine = Engine {
+        store_name: run.store_name,
+        definition: run.definition,
+        store,
+        source,
+        capabilities: run.transport.capabilities(),
+        transport: run.transport,
+        retry: run.retry,
+        phase: Phase::Serving,
+        timing: Timing::new(&around.options),
+        settler: Settler::new(around.options.in_flight_max / 2),
+        breaker: Breaker::new(run.breaker),
+        bucket: run.rate.map(Bucket::new),
+        options: around.options,
+        clock: around.clock,
+        observer: around.observer,
+        rng: around.rng,
+        share: around.share,
+        keys: Keys::default(),
+        ready: BTreeMap::new(),
+        flights: HashMap::new(),
+        suspects: Suspects::default(),
+        report,
+        standing: Standing::default(),
+        health: RouteHealth::running(),
+        outage: String::new(),
+        void: HashSet::new(),
+        held_bytes: 0,
+        next_order: 0,
+        next_ticket: 0,
+        takes: 0,
+        take_running: false,
+        exhausted: false,
+        pressed: false,
+        starved: false,
+        wire_doubtful: false,
+    };
+    engine.run(reports, stop).await;
+    Ok(())
+}
+
+impl Engine {
+    async fn run(mut self, mut reports: mpsc::UnboundedReceiver<(u64, Outcome)>, stop: CancellationToken) {
+        let mut taking: Running<Taken> = None;
+        let mut settling: Running<(Batch, Result<Standing, StoreError>)> = None;
+        let mut renewing: Running<(Duration, Result<Lease, StoreError>)> = None;
+        let mut handing: Running<()> = None;
+        let mut ear = self.source.ear();
+        let mut arrived = Vec::with_capacity(1024);
+
+        loop {
+            let now = self.clock.elapsed();
+            if renewing.is_none() && self.timing.renew_is_due(now) {
+                renewing = Some(self.start_renew(now));
+            }
+            if taking.is_none() && self.wants_more(now) {
+                taking = Some(self.start_take());
+            }
+            if handing.is_none()
+                && let Some(batch) = self.pump(now)
+            {
+                let transport = self.transport.clone();
+                handing = Some(Box::pin(async move { transport.deliver(batch).await }));
+            }
+            if settling.is_none()
+                && let Some(batch) = self.settler.due(now, self.urgency())
+            {
+                self.pressed = false;
+                let source = self.source.clone();
+                settling = Some(Box::pin(async move {
+                    let result = source.settle(&batch.settlements).await;
+                    (batch, result)
+                }));
+            }
+            let running = Ongoing {
+                take: taking.is_some(),
+                settle: settling.is_some(),
+                renew: renewing.is_some(),
+                hand_over: handing.is_some(),
+            };
+            if self.is_done(now, running == Ongoing::default()) {
+                break;
+            }
+            let pause = self.next_deadline(now, running).saturating_sub(now);
+            let serving = self.phase == Phase::Serving;
+            let (waiting, starved) = (taking.is_none() && serving, self.starved);
+
+            tokio::select! {
+                biased;
+                _ = reports.recv_many(&mut arrived, 1024) => {
+                    let now = self.clock.elapsed();
+                    for (ticket, outcome) in arrived.drain(..) {
+                        self.outcome(now, ticket, outcome);
+                    }
+                }
+                (batch, result) = finished(&mut settling) => self.settled(batch, result),
+                () = finished(&mut handing) => {}
+                taken = finished(&mut taking) => self.taken(taken),
+                (since, lease) = finished(&mut renewing) => self.renewed(since, lease),
+                () = stop.cancelled(), if serving => self.stop(),
+                () = self.share.wanted.heard() => self.pressed = true,
+                () = self.share.freed.heard(), if starved => self.starved = false,
+                () = ear.heard(), if waiting => self.timing.look_now(),
+                () = self.clock.sleep(pause) => {}
+            }
+        }
+        self.leave().await;
+    }
+
+    fn start_renew(&mut self, now: Duration) -> Boxed<(Duration, Result<Lease, StoreError>)> {
+        self.timing.renewing(now);
+        let (source, health) = (self.source.clone(), self.health.clone());
+        Box::pin(async move { (now, source.renew(&health).await) })
+    }
+
+    fn start_take(&mut self) -> Boxed<Taken> {
+        self.takes += 1;
+        self.take_running = true;
+        let (source, budget) = (self.source.clone(), self.options.take);
+        let elsewhere = self.options.drain.then(|| (self.store.desk(), self.definition.name.clone()));
+        Box::pin(async move {
+            let take = source.take(budget).await?;
+            let mut others_idle = true;
+            if take.standing.lanes == 0
+                && let Some((desk, name)) = elsewhere
+            {
+                // Another relay owns the route: a drain is done when that one has nothing left either.
+                let routes = desk.routes().await?;
+                let mine = routes.iter().find(|r| r.status.route == name);
+                others_idle = mine.is_none_or(|r| r.status.due == 0 && r.status.retrying == 0);
+            }
+            Ok((take, others_idle))
+        })
+    }
+
+    /// Whether the run is over: everything came to its end, or the grace did.
+    fn is_done(&mut self, now: Duration, quiet: bool) -> bool {
+        match self.phase {
+            Phase::Stopping { until } => (quiet && self.flights.is_empty() && self.settler.is_empty()) || now >= until,
+            Phase::Serving => {
+                let idle = self.exhausted
+                    && self.flights.is_empty()
+                    && self.settler.is_empty()
+                    && (self.standing.paused || (self.ready.is_empty() && self.keys.waiting() == 0));
+                let drained = self.options.drain && idle && quiet;
+                if drained {
+                    self.stop();
+                }
+                drained
+            }
+        }
+    }
+
+    /// Gives the lanes up and ends the transport.
+    async fn leave(self) {
+        let unfinished = self.flights.len();
+        if unfinished > 0 {
+            tracing::warn!(
+                store = self.store_name,
+                route = self.definition.name,
+                unfinished,
+                "the grace is over; these deliveries will be repeated"
+            );
+        }
+        for pause in [Some(Duration::from_millis(50)), Some(Duration::from_millis(500)), None] {
+            match self.source.release().await {
+                Ok(()) => break,
+                Err(error) => {
+                    tracing::warn!(store = self.store_name, route = self.definition.name, %error, "lanes were not released");
+                    if let Some(pause) = pause {
+                        self.clock.sleep(pause).await;
+                    }
+                }
+            }
+        }
+        self.transport.close().await;
+    }
+}
+
+/// Resolves with the result of what is running; never while nothing is.
+async fn finished<T>(running: &mut Running<T>) -> T {
+    match running {
+        Some(future) => {
+            let result = future.await;
+            *running = None;
+            result
+        }
+        None => std::future::pending().await,
+    }
+}

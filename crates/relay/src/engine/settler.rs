@@ -1,0 +1,132 @@
+//! Collects verdicts until it is worth a write: every 100 ms, or when half the slots wait for it.
+
+use std::time::Duration;
+
+use postroom_core::{Delivery, LaneTerm, Settlement, Verdict};
+
+/// Longest time a verdict waits for company.
+const INTERVAL: Duration = Duration::from_millis(100);
+/// Longest time it waits while somebody waits for a slot; and the share of a full batch that is then enough.
+const PRESSED: (Duration, usize) = (Duration::from_millis(5), 8);
+/// First and longest pause after a settle that failed.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+
+/// How much somebody waits for a settle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Urgency {
+    /// Nobody does.
+    Calm,
+    /// A delivery waits for a slot.
+    Pressed,
+    /// A stop or a drain waits for it.
+    Now,
+}
+
+/// Verdicts with the deliveries they are about.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    pub(super) settlements: Vec<Settlement>,
+    pub(super) deliveries: Vec<Delivery>,
+    /// Slots that come back once this is in the store.
+    pub(super) slots: usize,
+}
+
+/// Verdicts on their way into the store.
+#[derive(Debug)]
+pub(super) struct Settler {
+    batch: Batch,
+    full: usize,
+    since: Duration,
+    not_before: Duration,
+    backoff: Duration,
+}
+
+impl Settler {
+    /// Settles at the latest when `full` verdicts wait.
+    pub(super) fn new(full: usize) -> Self {
+        let full = full.max(1);
+        Self { batch: Batch::default(), full, since: Duration::ZERO, not_before: Duration::ZERO, backoff: BACKOFF.0 }
+    }
+
+    /// A try ended; its slot comes back with the settle.
+    pub(super) fn tried(&mut self, now: Duration, delivery: Delivery, verdict: Verdict, took: Duration) {
+        self.batch.slots += 1;
+        self.push(now, delivery, verdict, took);
+    }
+
+    /// A delivery goes back untried.
+    pub(super) fn returned(&mut self, now: Duration, delivery: Delivery) {
+        self.push(now, delivery, Verdict::Returned, Duration::ZERO);
+    }
+
+    fn push(&mut self, now: Duration, delivery: Delivery, verdict: Verdict, took: Duration) {
+        if self.batch.settlements.is_empty() {
+            self.since = now;
+        }
+        self.batch.settlements.push(Settlement { handle: delivery.handle, lane: delivery.lane, verdict, took });
+        self.batch.deliveries.push(delivery);
+    }
+
+    /// What to settle now.
+    pub(super) fn due(&mut self, now: Duration, urgency: Urgency) -> Option<Batch> {
+        let count = self.batch.settlements.len();
+        let ripe = match urgency {
+            Urgency::Calm => count >= self.full || now >= self.since + INTERVAL,
+            Urgency::Pressed => count >= self.full.div_ceil(PRESSED.1) || now >= self.since + PRESSED.0,
+            Urgency::Now => true,
+        };
+        (count > 0 && ripe && now >= self.not_before).then(|| std::mem::take(&mut self.batch))
+    }
+
+    /// When to look again, if something waits.
+    pub(super) fn next(&self, urgency: Urgency) -> Option<Duration> {
+        let wait = match urgency {
+            Urgency::Calm => INTERVAL,
+            Urgency::Pressed => PRESSED.0,
+            Urgency::Now => Duration::ZERO,
+        };
+        (!self.is_empty()).then(|| (self.since + wait).max(self.not_before))
+    }
+
+    /// The batch is in the store.
+    pub(super) fn succeeded(&mut self) {
+        self.backoff = BACKOFF.0;
+    }
+
+    /// The batch may or may not be in the store: the same again after a pause, before everything newer.
+    pub(super) fn failed(&mut self, now: Duration, mut batch: Batch) {
+        batch.settlements.append(&mut self.batch.settlements);
+        batch.deliveries.append(&mut self.batch.deliveries);
+        batch.slots += self.batch.slots;
+        self.batch = batch;
+        self.not_before = now + self.backoff;
+        self.backoff = (self.backoff * 2).min(BACKOFF.1);
+    }
+
+    /// Forgets verdicts of a lane that is no longer ours. Back come the deliveries and the slots they held.
+    pub(super) fn drop_lane(&mut self, lane: LaneTerm) -> Batch {
+        let mut gone = Batch::default();
+        let old = std::mem::take(&mut self.batch);
+        let mut slots = old.slots;
+        for (settlement, delivery) in old.settlements.into_iter().zip(old.deliveries) {
+            let into = if settlement.lane == lane {
+                if settlement.verdict != Verdict::Returned {
+                    gone.slots += 1;
+                    slots -= 1;
+                }
+                &mut gone
+            } else {
+                &mut self.batch
+            };
+            into.settlements.push(settlement);
+            into.deliveries.push(delivery);
+        }
+        self.batch.slots = slots;
+        gone
+    }
+
+    /// Whether nothing waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.batch.settlements.is_empty()
+    }
+}

@@ -1,0 +1,131 @@
+//! When the engine looks, renews and wakes.
+
+use std::time::Duration;
+
+use postroom_core::Phase as BreakerPhase;
+
+use super::{Engine, Ongoing, Phase};
+use crate::options::RelayOptions;
+
+/// First and longest pause after a store error.
+const ERROR_PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+/// Between two looks when a drain waits for another relay.
+const ELSEWHERE_PAUSE: Duration = Duration::from_millis(500);
+/// A change of health is told at once, but not more often than this.
+const RENEW_PAUSE_MIN: Duration = Duration::from_millis(200);
+
+/// The engine's appointments.
+#[derive(Debug)]
+pub(super) struct Timing {
+    poll: (Duration, Duration),
+    lease: Duration,
+    look_at: Duration,
+    look_pause: Duration,
+    error_pause: Duration,
+    renew_at: Duration,
+    renewed_at: Option<Duration>,
+    /// Nothing is handed over from then on, unless the lease was renewed.
+    pub(super) lease_until: Duration,
+}
+
+impl Timing {
+    pub(super) fn new(options: &RelayOptions) -> Self {
+        Self {
+            poll: (options.poll_min, options.poll_max.max(options.poll_min)),
+            lease: options.lease,
+            look_at: Duration::ZERO,
+            look_pause: options.poll_min,
+            error_pause: ERROR_PAUSE.0,
+            renew_at: Duration::ZERO,
+            renewed_at: None,
+            lease_until: Duration::ZERO,
+        }
+    }
+
+    /// Whether it is time for a take; the first renewal comes before it.
+    pub(super) fn look_is_due(&self, now: Duration) -> bool {
+        self.lease_until > Duration::ZERO && now >= self.look_at
+    }
+
+    /// A hint came.
+    pub(super) fn look_now(&mut self) {
+        self.look_at = Duration::ZERO;
+        self.look_pause = self.poll.0;
+    }
+
+    /// A take ended; `found` something, `more` may be there, `next_due` is known to come.
+    pub(super) fn looked(&mut self, now: Duration, found: bool, more: bool, next_due: Option<Duration>, jitter: f64) {
+        self.error_pause = ERROR_PAUSE.0;
+        self.look_pause = if found { self.poll.0 } else { (self.look_pause * 2).clamp(self.poll.0, self.poll.1) };
+        let pause = self.look_pause.mul_f64(1.0 - 0.2 * jitter).min(next_due.unwrap_or(Duration::MAX).max(self.poll.0));
+        self.look_at = if more { now } else { now + pause };
+    }
+
+    /// A take failed.
+    pub(super) fn look_failed(&mut self, now: Duration) {
+        self.look_at = now + self.error_pause;
+        self.error_pause = (self.error_pause * 2).min(ERROR_PAUSE.1);
+    }
+
+    /// A drain waits for another relay.
+    pub(super) fn look_elsewhere(&mut self, now: Duration) {
+        self.look_at = now + ELSEWHERE_PAUSE;
+    }
+
+    pub(super) fn renew_is_due(&self, now: Duration) -> bool {
+        now >= self.renew_at
+    }
+
+    /// A renewal starts.
+    pub(super) fn renewing(&mut self, now: Duration) {
+        self.renewed_at = Some(now);
+        self.renew_at = now + self.lease / 3;
+    }
+
+    /// The lease holds for `valid_for` from `since`; we stop a tenth of it earlier.
+    pub(super) fn renewed(&mut self, since: Duration, valid_for: Duration) {
+        self.lease_until = since + valid_for.mul_f64(0.9);
+    }
+
+    /// The renewal failed: soon again.
+    pub(super) fn renew_failed(&mut self, now: Duration) {
+        self.renew_at = now + (self.lease / 10).min(Duration::from_secs(1));
+    }
+
+    /// The route's health changed: tell it soon.
+    pub(super) fn renew_soon(&mut self) {
+        if let Some(at) = self.renewed_at {
+            self.renew_at = self.renew_at.min(at + RENEW_PAUSE_MIN);
+        }
+    }
+}
+
+impl Engine {
+    /// When something is to be done at the latest, if nothing happens before. What is running reports by itself.
+    pub(super) fn next_deadline(&mut self, now: Duration, running: Ongoing) -> Duration {
+        let mut next = Duration::MAX;
+        if !running.renew {
+            next = next.min(self.timing.renew_at);
+        }
+        if !running.settle
+            && let Some(at) = self.settler.next(self.urgency())
+        {
+            next = next.min(at);
+        }
+        if let Phase::Stopping { until } = self.phase {
+            return next.min(until);
+        }
+        if !running.take && self.timing.lease_until > Duration::ZERO && self.has_room(now) {
+            next = next.min(self.timing.look_at);
+        }
+        if let BreakerPhase::Open { until } = self.breaker.phase(now) {
+            next = next.min(until);
+        } else if !running.hand_over
+            && self.may_send(now) > 0
+            && let Some(bucket) = &self.bucket
+        {
+            next = next.min(bucket.next());
+        }
+        next
+    }
+}

@@ -1,0 +1,141 @@
+//! What commands ask of the store. Each part of the desk is a file of its own; this one is the list.
+
+mod act;
+mod counting;
+mod look;
+mod prune;
+mod replay;
+
+use async_trait::async_trait;
+use postroom_core::view::{
+    ActionRow, Affected, AuditRow, BlockedKey, DeliveryRow, EventRow, InboxRow, Pruned, RelayRow, RouteDetail,
+    StoreRow, Timeline,
+};
+use postroom_core::{
+    Actor, Desk, Event, Outbox, Page, ReplayOptions, Retention, RouteDefinition, Selection, StoreError,
+};
+
+use crate::Memory;
+
+#[async_trait]
+impl Desk for Memory {
+    async fn append(&self, events: &[Event]) -> Result<Vec<String>, StoreError> {
+        let mut tx = self.begin();
+        let appended = self.append_many(&mut tx, events).await?;
+        tx.commit();
+        appended.wake();
+        Ok(appended.ids().to_vec())
+    }
+
+    async fn events(&self, which: &Selection, page: Page) -> Result<Vec<EventRow>, StoreError> {
+        Ok(self.lock().events(which, page))
+    }
+
+    async fn event(&self, id: &str, with_payload: bool) -> Result<Option<Timeline>, StoreError> {
+        let now = self.now();
+        Ok(self.lock().timeline(id, with_payload, now))
+    }
+
+    async fn register(&self, routes: &[RouteDefinition]) -> Result<Vec<String>, StoreError> {
+        let now = self.now();
+        let mut state = self.lock();
+        let mut new = Vec::new();
+        for route in routes {
+            if state.register(route, now)? {
+                new.push(route.name.clone());
+            }
+        }
+        Ok(new)
+    }
+
+    async fn routes(&self) -> Result<Vec<RouteDetail>, StoreError> {
+        let (now, elapsed) = (self.now(), self.inner.clock.elapsed());
+        Ok(self.lock().details(now, elapsed))
+    }
+
+    async fn relays(&self) -> Result<Vec<RelayRow>, StoreError> {
+        let elapsed = self.inner.clock.elapsed();
+        Ok(self.lock().relay_rows(elapsed))
+    }
+
+    async fn store(&self) -> Result<StoreRow, StoreError> {
+        Ok(self.lock().store_row())
+    }
+
+    async fn pause(&self, route: &str, actor: &Actor) -> Result<bool, StoreError> {
+        let now = self.now();
+        self.lock().pause(route, actor, now)
+    }
+
+    async fn resume(&self, route: &str, actor: &Actor) -> Result<bool, StoreError> {
+        let now = self.now();
+        let resumed = self.lock().resume(route, actor, now)?;
+        self.inner.wake.wake();
+        Ok(resumed)
+    }
+
+    async fn forget(&self, route: &str, actor: &Actor) -> Result<(), StoreError> {
+        let (now, elapsed) = (self.now(), self.inner.clock.elapsed());
+        self.lock().forget(route, actor, now, elapsed)
+    }
+
+    async fn dead(&self, which: &Selection, after: i64, limit: usize) -> Result<Vec<DeliveryRow>, StoreError> {
+        Ok(self.lock().dead_rows(which, after, limit))
+    }
+
+    async fn replay_dead(&self, which: &Selection, how: ReplayOptions, actor: &Actor) -> Result<Affected, StoreError> {
+        let now = self.now();
+        let affected = self.lock().replay_dead(which, how, actor, now);
+        self.inner.wake.wake();
+        Ok(affected)
+    }
+
+    async fn discard_dead(&self, which: &Selection, dry_run: bool, actor: &Actor) -> Result<Affected, StoreError> {
+        let now = self.now();
+        let affected = self.lock().discard_dead(which, dry_run, actor, now);
+        self.inner.wake.wake();
+        Ok(affected)
+    }
+
+    async fn replay(&self, which: &Selection, how: ReplayOptions, actor: &Actor) -> Result<Affected, StoreError> {
+        let now = self.now();
+        let affected = self.lock().replay(which, how, actor, now)?;
+        self.inner.wake.wake();
+        Ok(affected)
+    }
+
+    async fn blocked_keys(&self, route: Option<&str>, limit: usize) -> Result<Vec<BlockedKey>, StoreError> {
+        Ok(self.lock().blocked_keys(route, limit))
+    }
+
+    async fn unblock(&self, route: &str, key: &str, actor: &Actor) -> Result<u64, StoreError> {
+        let now = self.now();
+        let waiting = self.lock().unblock(route, key, actor, now)?;
+        self.inner.wake.wake();
+        Ok(waiting)
+    }
+
+    async fn skip_head(&self, route: &str, key: &str, actor: &Actor) -> Result<String, StoreError> {
+        let now = self.now();
+        let head = self.lock().skip_head(route, key, actor, now)?;
+        self.inner.wake.wake();
+        Ok(head)
+    }
+
+    async fn inbox(&self, consumer: Option<&str>, id: Option<&str>, limit: usize) -> Result<Vec<InboxRow>, StoreError> {
+        Ok(self.lock().inbox_rows(consumer, id, limit))
+    }
+
+    async fn audit(&self) -> Result<Vec<AuditRow>, StoreError> {
+        Ok(self.lock().audit())
+    }
+
+    async fn actions(&self, limit: usize) -> Result<Vec<ActionRow>, StoreError> {
+        Ok(self.lock().actions.iter().rev().take(limit).cloned().collect())
+    }
+
+    async fn prune(&self, retention: &Retention, dry_run: bool) -> Result<Pruned, StoreError> {
+        let now = self.now();
+        Ok(self.lock().prune(retention, dry_run, now))
+    }
+}

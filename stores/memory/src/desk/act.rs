@@ -1,0 +1,103 @@
+//! An operator's acts on routes and keys: pause, resume, forget, unblock, skip the head.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use postroom_core::{Actor, DeliveryState, StoreError, StoreErrorKind};
+
+use crate::relay::live;
+use crate::state::{State, no_route};
+
+impl State {
+    pub(super) fn pause(&mut self, name: &str, actor: &Actor, now: Timestamp) -> Result<bool, StoreError> {
+        let route = self.route_mut(name, "pause")?;
+        if route.paused_by.is_some() {
+            return Ok(false);
+        }
+        route.paused_by = Some(actor.name.clone());
+        self.note(now, actor, "route.pause", name, 0);
+        Ok(true)
+    }
+
+    pub(super) fn resume(&mut self, name: &str, actor: &Actor, now: Timestamp) -> Result<bool, StoreError> {
+        if self.route_mut(name, "resume")?.paused_by.take().is_none() {
+            return Ok(false);
+        }
+        self.note(now, actor, "route.resume", name, 0);
+        Ok(true)
+    }
+
+    pub(super) fn forget(
+        &mut self,
+        name: &str,
+        actor: &Actor,
+        now: Timestamp,
+        elapsed: Duration,
+    ) -> Result<(), StoreError> {
+        self.route_mut(name, "forget")?;
+        if let Some(relay) = live(&self.relays, name, elapsed).first().and_then(|boot| self.relays.get(*boot)) {
+            let message = format!("route {name} is served by relay {}", relay.identity.name);
+            return Err(StoreError::new(StoreErrorKind::Conflict, "forget", message)
+                .hint("remove it from the configuration of every relay first"));
+        }
+        self.routes.remove(name);
+        for relay in self.relays.values_mut() {
+            relay.serves.remove(name);
+        }
+        self.note(now, actor, "route.forget", name, 0);
+        Ok(())
+    }
+
+    pub(super) fn unblock(&mut self, name: &str, key: &str, actor: &Actor, now: Timestamp) -> Result<u64, StoreError> {
+        let (lane, head) = self.head(name, key, "unblock")?;
+        let lane = &mut self.route_mut(name, "unblock")?.lanes[lane];
+        let waiting = lane.waiting_keys().find(|(k, ..)| *k == key).map_or(0, |(.., waiting)| waiting);
+        lane.change(head, |row| {
+            row.ordered = false;
+            row.blocks = false;
+        });
+        lane.release(key, now);
+        self.note(now, actor, "key.unblock", &format!("{name} {key}"), waiting);
+        Ok(waiting)
+    }
+
+    pub(super) fn skip_head(
+        &mut self,
+        name: &str,
+        key: &str,
+        actor: &Actor,
+        now: Timestamp,
+    ) -> Result<String, StoreError> {
+        let (lane, head) = self.head(name, key, "skip the head")?;
+        let lane = &mut self.route_mut(name, "skip the head")?.lanes[lane];
+        let mut id = String::new();
+        lane.change(head, |row| {
+            id.clone_from(&row.event.id);
+            row.ordered = false;
+            row.blocks = false;
+            if row.state != DeliveryState::Dead {
+                row.enter(DeliveryState::Dead, now);
+                row.code.get_or_insert_with(|| "operator.skipped".to_owned());
+                row.error.get_or_insert_with(|| format!("skipped by {}", actor.name));
+            }
+        });
+        lane.release(key, now);
+        self.note(now, actor, "key.skip_head", &format!("{name} {key}"), 1);
+        Ok(id)
+    }
+
+    /// The lane of a blocked key, and the number of its head.
+    fn head(&self, name: &str, key: &str, operation: &'static str) -> Result<(usize, i64), StoreError> {
+        let route = self.routes.get(name).ok_or_else(|| no_route(name, operation))?;
+        let head = |(n, lane): (usize, &crate::lane::Lane)| Some((n, *lane.keys.get(key)?.first()?));
+        route.lanes.iter().enumerate().find_map(head).ok_or_else(|| {
+            let message = format!("key {key} of route {name} is not blocked");
+            StoreError::new(StoreErrorKind::NotFound, operation, message)
+                .hint("`postroom key ls --blocked` shows the blocked keys")
+        })
+    }
+
+    pub(super) fn note(&mut self, now: Timestamp, actor: &Actor, action: &str, subject: &str, count: u64) {
+        self.record(now, &actor.name, action, subject, count, actor.reason.as_deref());
+    }
+}

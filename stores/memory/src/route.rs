@@ -1,0 +1,142 @@
+//! A registered route: its definition, its lanes, and how fast it moves.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use postroom_core::{RelayIdentity, RouteDefinition, RouteHealth, Start, StoreError, StoreErrorKind, valid_name};
+
+use crate::lane::Lane;
+use crate::log::{Log, Row};
+use crate::relay::{Relay, Serving};
+use crate::state::State;
+
+#[derive(Debug)]
+pub(crate) struct Route {
+    pub(crate) definition: RouteDefinition,
+    pub(crate) registered_at: Timestamp,
+    /// Who paused it.
+    pub(crate) paused_by: Option<String>,
+    pub(crate) lanes: Vec<Lane>,
+    pub(crate) pace: Pace,
+}
+
+impl Route {
+    pub(crate) fn new(definition: RouteDefinition, log: &Log, lanes: usize, now: Timestamp) -> Self {
+        let start = match definition.start {
+            Start::Now => log.last(),
+            Start::Beginning => 0,
+            // Everything before the first row of that time or later; rows that are yet to come are looked at one by one.
+            Start::At(time) => {
+                let first = log.iter().find(|(_, row)| row.appended_at >= time);
+                first.map_or(log.last(), |(number, _)| number - 1)
+            }
+        };
+        let lane = |lane| {
+            let base = if start == 0 { log.pruned(lane) } else { log.counted(lane, start) };
+            Lane::starting_after(start, base)
+        };
+        let lanes = (0..lanes).map(lane).collect();
+        Self { definition, registered_at: now, paused_by: None, lanes, pace: Pace::default() }
+    }
+
+    /// Whether the event of this row is to go to this route.
+    pub(crate) fn wants(definition: &RouteDefinition, row: &Row) -> bool {
+        !matches!(definition.start, Start::At(time) if row.appended_at < time) && definition.filter.matches(&row.event)
+    }
+}
+
+/// Deliveries of the last minute, by second.
+#[derive(Debug, Default)]
+pub(crate) struct Pace(VecDeque<(u64, u64)>);
+
+/// How far back the pace looks, in seconds.
+const PACE_SECONDS: u64 = 60;
+
+impl Pace {
+    pub(crate) fn add(&mut self, delivered: u64, elapsed: Duration) {
+        let second = elapsed.as_secs();
+        match self.0.back_mut() {
+            Some((last, count)) if *last == second => *count += delivered,
+            _ => self.0.push_back((second, delivered)),
+        }
+        while self.0.front().is_some_and(|(first, _)| first + PACE_SECONDS <= second) {
+            self.0.pop_front();
+        }
+    }
+
+    pub(crate) fn per_second(&self, elapsed: Duration) -> f64 {
+        let recent = self.0.iter().filter(|(second, _)| second + PACE_SECONDS > elapsed.as_secs());
+        recent.map(|(_, count)| count).sum::<u64>() as f64 / PACE_SECONDS as f64
+    }
+}
+
+impl State {
+    /// Registers the route if it is new; says whether it was.
+    pub(crate) fn register(&mut self, definition: &RouteDefinition, now: Timestamp) -> Result<bool, StoreError> {
+        if !valid_name(&definition.name) {
+            let message = format!("{:?} cannot be the name of a route", definition.name);
+            return Err(StoreError::new(StoreErrorKind::Invalid, "register", message)
+                .hint("use lower-case letters, digits, `-`, `_` and `.`, at most 63"));
+        }
+        if self.routes.contains_key(&definition.name) {
+            return Ok(false);
+        }
+        let route = Route::new(definition.clone(), &self.log, self.lanes, now);
+        self.routes.insert(definition.name.clone(), route);
+        Ok(true)
+    }
+
+    /// Opens a route for a relay: registers it, agrees on its definition with the relays that serve it, joins.
+    pub(crate) fn join(
+        &mut self,
+        relay: &RelayIdentity,
+        definition: &RouteDefinition,
+        now: Timestamp,
+        elapsed: Duration,
+    ) -> Result<(), StoreError> {
+        let name = &definition.name;
+        let differs = |other: &Relay| {
+            other.identity.boot != relay.boot
+                && other.is_alive(elapsed)
+                && other.serves.get(name).is_some_and(|serving| !agree(&serving.definition, definition))
+        };
+        if let Some(other) = self.relays.values().find(|other| differs(other)) {
+            let message = format!("relay {} serves route {name} with another definition", other.identity.name);
+            return Err(StoreError::new(StoreErrorKind::Conflict, "open route", message)
+                .hint("give both relays the same configuration, or stop the other one first"));
+        }
+        self.register(definition, now)?;
+        if let Some(route) = self.routes.get_mut(name)
+            && !agree(&route.definition, definition)
+        {
+            let start = route.definition.start;
+            route.definition = RouteDefinition { start, ..definition.clone() };
+            self.record(now, &relay.name, "route.change", name, 0, None);
+        }
+        // A relay that comes back under its name replaces what a crash has left of it.
+        self.relays.retain(|_, other| other.identity.name != relay.name || other.is_alive(elapsed));
+        let joined = self.relays.entry(relay.boot.clone()).or_insert_with(|| Relay {
+            identity: relay.clone(),
+            started_at: now,
+            seen_at: now,
+            alive_until: elapsed,
+            serves: BTreeMap::new(),
+        });
+        joined.seen_at = now;
+        joined.alive_until = joined.alive_until.max(elapsed + relay.lease);
+        let definition = definition.clone();
+        if let Some(serving) = joined.serves.get_mut(name) {
+            serving.definition = definition;
+        } else {
+            let serving = Serving { definition, health: RouteHealth::running(), owned: Vec::new() };
+            joined.serves.insert(name.clone(), serving);
+        }
+        Ok(())
+    }
+}
+
+/// Whether two definitions of a route mean the same from now on; where it once started no longer matters.
+fn agree(one: &RouteDefinition, other: &RouteDefinition) -> bool {
+    *one == RouteDefinition { start: one.start, ..other.clone() }
+}
