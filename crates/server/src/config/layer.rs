@@ -1,17 +1,17 @@
 //! Lays environment and command line over the file, and the defaults under it.
 //!
-//! A variable or flag names its key by path; [`super::keys`] says which paths there are.
+//! Which key a variable or flag names is [`super::path`]'s.
 
 use std::collections::BTreeMap;
 
 use super::keys::{Key, Kind, ROOT};
 use super::parse::default_value;
+use super::path::{PREFIX, paths, resolve, variables};
 use super::problem::{Problem, Problems, nearest};
 use super::tree::{Data, Node, Origin, Place, Table};
 
 /// Variables that start like ours and are not keys.
 const OTHER_VARIABLES: &[&str] = &["POSTROOM_CONFIG"];
-const PREFIX: &str = "POSTROOM_";
 
 /// Lays `POSTROOM_SECTION__KEY` variables over the tree.
 pub(crate) fn environment(tree: &mut Table, env: &BTreeMap<String, String>, problems: &mut Problems) {
@@ -133,67 +133,6 @@ fn fill(keys: &'static [Key], table: &mut Table) {
     }
 }
 
-/// The key that a path names, by the names the tree has; `a-b` is also written `A_B`.
-fn resolve(tree: &Table, path: &str, separator: &str) -> Option<(Vec<String>, &'static Kind)> {
-    let parts: Vec<&str> = path.split(separator).collect();
-    let (first, rest) = parts.split_first()?;
-    let key = find(ROOT, first)?;
-    let mut found = vec![key.name.to_owned()];
-    let (keys, rest): (&'static [Key], &[&str]) = match &key.kind {
-        kind if rest.is_empty() => return Some((found, kind)),
-        Kind::Named(keys) | Kind::Routes(keys) => {
-            let (name, rest) = split_name(&names(tree, key.name), rest, separator)?;
-            found.push(name);
-            (keys, rest)
-        }
-        Kind::Table(keys) => (keys, rest),
-        _ => return None,
-    };
-    let kind = descend(keys, rest, &mut found)?;
-    Some((found, kind))
-}
-
-fn descend(keys: &'static [Key], rest: &[&str], found: &mut Vec<String>) -> Option<&'static Kind> {
-    let (first, rest) = rest.split_first()?;
-    let key = find(keys, first)?;
-    found.push(key.name.to_owned());
-    match &key.kind {
-        kind if rest.is_empty() => Some(kind),
-        Kind::Table(keys) | Kind::Choice(keys) => descend(keys, rest, found),
-        _ => None,
-    }
-}
-
-fn find(keys: &'static [Key], name: &str) -> Option<&'static Key> {
-    keys.iter().find(|key| key.name == name.to_ascii_lowercase())
-}
-
-/// Takes a name off the front: the longest one that is known, else the first part as a new one.
-fn split_name<'p>(known: &[String], parts: &'p [&'p str], separator: &str) -> Option<(String, &'p [&'p str])> {
-    for taken in (1..=parts.len()).rev() {
-        let candidate = spelt(&parts[..taken].join(separator));
-        if let Some(name) = known.iter().find(|name| spelt(name) == candidate) {
-            return Some((name.clone(), &parts[taken..]));
-        }
-    }
-    let (first, rest) = parts.split_first()?;
-    Some((first.to_ascii_lowercase(), rest))
-}
-
-/// A name as a variable spells it.
-fn spelt(name: &str) -> String {
-    name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect()
-}
-
-/// Names of stores or routes in the tree.
-fn names(tree: &Table, section: &str) -> Vec<String> {
-    match tree.get(section).map(|n| &n.data) {
-        Some(Data::Table(table)) => table.0.iter().map(|e| e.name.clone()).collect(),
-        Some(Data::List(list)) => list.iter().filter_map(|n| n.table()?.text("name").map(str::to_owned)).collect(),
-        _ => Vec::new(),
-    }
-}
-
 fn set(tree: &mut Table, path: &[String], kind: &'static Kind, text: &str, place: &Place, problems: &mut Problems) {
     let data = match kind {
         Kind::List(_) => json_list(text, place),
@@ -275,38 +214,4 @@ fn json_list(text: &str, place: &Place) -> Option<Data> {
         Node { data, place: place.clone() }
     };
     Some(Data::List(list.into_iter().map(node).collect()))
-}
-
-/// Every path that can be set, with the names the tree has.
-fn paths(tree: &Table) -> Vec<Vec<String>> {
-    fn walk(keys: &'static [Key], at: &[String], all: &mut Vec<Vec<String>>) {
-        for key in keys {
-            let mut path = at.to_vec();
-            path.push(key.name.to_owned());
-            match &key.kind {
-                Kind::Table(keys) | Kind::Choice(keys) => walk(keys, &path, all),
-                Kind::Named(_) | Kind::Routes(_) => {}
-                _ => all.push(path),
-            }
-        }
-    }
-    let mut all = Vec::new();
-    walk(ROOT, &[], &mut all);
-    for key in ROOT {
-        if let Kind::Named(keys) | Kind::Routes(keys) = &key.kind {
-            let mut known = names(tree, key.name);
-            if known.is_empty() && !key.example.is_empty() {
-                known.push(key.example.to_owned());
-            }
-            for name in known {
-                walk(keys, &[key.name.to_owned(), name], &mut all);
-            }
-        }
-    }
-    all
-}
-
-fn variables(tree: &Table) -> Vec<String> {
-    let spell = |path: &Vec<String>| path.iter().map(|part| spelt(part)).collect::<Vec<_>>().join("__");
-    paths(tree).iter().map(|path| format!("{PREFIX}{}", spell(path))).collect()
 }

@@ -1,6 +1,6 @@
 //! Reads the configuration: flags over environment over file over defaults, every problem named with its place.
 //!
-//! [`load`] goes through the files of this folder in order: [`find`](self) the file, `parse` it, `layer` environment, flags and
+//! [`load`] goes through the files of this folder in order: `find` the file, `parse` it, `layer` environment, flags and
 //! defaults around it, `check` it against `keys`, `read` what it means, `show` what is in force.
 
 mod check;
@@ -9,8 +9,10 @@ mod init;
 mod keys;
 mod layer;
 mod parse;
+mod path;
 mod problem;
 mod read;
+mod routes;
 mod secret;
 mod show;
 mod tree;

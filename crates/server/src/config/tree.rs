@@ -2,6 +2,9 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
+
+use postroom_core::units::{parse_duration, parse_size};
 
 use super::secret::StoreUrl;
 
@@ -171,6 +174,27 @@ impl Table {
     /// The text at a key.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.get(name)?.text()
+    }
+
+    /// The duration at a key; zero when there is none.
+    pub(crate) fn duration(&self, name: &str) -> Duration {
+        self.text(name).and_then(|text| parse_duration(text).ok()).unwrap_or_default()
+    }
+
+    /// The duration at a key; `None` is "never".
+    pub(crate) fn duration_or_never(&self, name: &str) -> Option<Duration> {
+        self.text(name).filter(|text| *text != "never").and_then(|text| parse_duration(text).ok())
+    }
+
+    /// The number at a key; 1 when there is none.
+    pub(crate) fn count(&self, name: &str) -> usize {
+        self.get(name).and_then(Node::count).unwrap_or(1) as usize
+    }
+
+    /// The size at a key, in bytes; zero when there is none.
+    pub(crate) fn size(&self, name: &str) -> usize {
+        let bytes = self.text(name).and_then(|text| parse_size(text).ok()).unwrap_or_default();
+        usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 
     /// The value of a key, for changing it.
