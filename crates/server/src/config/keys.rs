@@ -263,3 +263,43 @@ static EXEC: &[Key] = &[
 
 /// Transports that other builds have.
 pub(crate) static OTHER_TRANSPORTS: &[&str] = &["kafka", "rabbitmq", "nats", "redis", "webhook"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::parse::default_value;
+
+    fn walk(keys: &'static [Key], visit: &mut dyn FnMut(&'static Key)) {
+        for key in keys {
+            visit(key);
+            match &key.kind {
+                Kind::Table(keys) | Kind::Choice(keys) | Kind::Named(keys) | Kind::Routes(keys) => walk(keys, visit),
+                Kind::Either(_, Kind::Table(keys)) => walk(keys, visit),
+                _ => {}
+            }
+        }
+    }
+
+    #[test]
+    fn every_key_says_what_it_does_in_one_line() {
+        walk(ROOT, &mut |key| {
+            assert!(
+                key.doc.ends_with('.') && !key.doc.contains('\n') && key.doc.len() < 120,
+                "{}: {}",
+                key.name,
+                key.doc
+            );
+        });
+    }
+
+    #[test]
+    fn every_value_key_shows_a_default_or_an_example_that_reads() {
+        walk(ROOT, &mut |key| {
+            let structure = matches!(key.kind, Kind::Table(_) | Kind::Choice(_) | Kind::Named(_) | Kind::Routes(_));
+            for text in [key.default, key.example].into_iter().filter(|text| !text.is_empty() && !structure) {
+                assert!(default_value(text).is_some(), "{} = {text}", key.name);
+            }
+            assert!(structure || !key.default.is_empty() || !key.example.is_empty(), "{} shows nothing", key.name);
+        });
+    }
+}
