@@ -273,8 +273,11 @@ mod tests {
         for key in keys {
             visit(key);
             match &key.kind {
-                Kind::Table(keys) | Kind::Choice(keys) | Kind::Named(keys) | Kind::Routes(keys) => walk(keys, visit),
-                Kind::Either(_, Kind::Table(keys)) => walk(keys, visit),
+                Kind::Table(keys)
+                | Kind::Choice(keys)
+                | Kind::Named(keys)
+                | Kind::Routes(keys)
+                | Kind::Either(_, Kind::Table(keys)) => walk(keys, visit),
                 _ => {}
             }
         }

@@ -46,8 +46,10 @@ fn find(keys: &'static [Key], name: &str) -> Option<&'static Key> {
 /// Takes a name off the front: the longest one that is known, else the first part as a new one.
 fn split_name<'p>(known: &[String], parts: &'p [&'p str], separator: &str) -> Option<(String, &'p [&'p str])> {
     for taken in (1..=parts.len()).rev() {
-        let candidate = spelt(&parts[..taken].join(separator));
-        if let Some(name) = known.iter().find(|name| spelt(name) == candidate) {
+        let candidate = parts[..taken].join(separator);
+        // Of `a_b` and `a-b`, which a shell cannot tell apart, the one that is written alike.
+        let alike = known.iter().find(|name| **name == candidate.to_ascii_lowercase());
+        if let Some(name) = alike.or_else(|| known.iter().find(|name| spelt(name) == spelt(&candidate))) {
             return Some((name.clone(), &parts[taken..]));
         }
     }
@@ -114,7 +116,7 @@ mod tests {
     use crate::config::problem::Problems;
 
     fn check(path: &str, separator: &str) -> Option<String> {
-        let text = "[store.main]\n[[route]]\nname = 'a-b'\n[[route]]\nname = 'eu.orders'\n[[route]]\nname = 'x__y'\n";
+        let text = "[store.main]\n[[route]]\nname = 'a-b'\n[[route]]\nname = 'eu.orders'\n[[route]]\nname = 'x__y'\n[[route]]\nname = 'a.c'\n[[route]]\nname = 'a_c'\n";
         let tree = parse::file(Path::new("f"), text, &BTreeMap::new(), &mut Problems::default()).unwrap();
         resolve(&tree, path, separator).map(|(path, _)| path.join(" "))
     }
@@ -125,6 +127,7 @@ mod tests {
         assert_eq!(check("ROUTE__A_B__RATE", "__").unwrap(), "route a-b rate");
         assert_eq!(check("ROUTE__EU_ORDERS__RATE", "__").unwrap(), "route eu.orders rate");
         assert_eq!(check("ROUTE__X__Y__RATE", "__").unwrap(), "route x__y rate");
+        assert_eq!(check("ROUTE__A_C__RATE", "__").unwrap(), "route a_c rate");
         assert_eq!(check("STORE__NEW__URL", "__").unwrap(), "store new url");
         assert_eq!(check("ROUTE__A_B__TO__EXEC__COMMAND", "__").unwrap(), "route a-b to exec command");
     }

@@ -131,8 +131,10 @@ impl Problems {
 
     fn snippet(&self, line: usize, place: &Place) -> Option<String> {
         let text = self.lines.get(line.checked_sub(1)?)?;
-        // A line with a URL may hold a password, whatever the problem on it is.
-        if text.contains("://") || text.trim().is_empty() {
+        // Such a line may hold a password, whatever the problem on it is.
+        let lower = text.to_lowercase();
+        let doubtful = ["://", "pass", "secret", "token", "credential", "_key", "apikey"];
+        if doubtful.iter().any(|word| lower.contains(word)) || text.trim().is_empty() {
             return None;
         }
         let start = place.column.saturating_sub(1);

@@ -194,6 +194,10 @@ impl Read<'_> {
                 ExecPeer::Command(command.list()?.iter().filter_map(|n| n.text().map(str::to_owned)).collect())
             }
             (None, Some(socket)) => ExecPeer::Socket(PathBuf::from(socket.text()?)),
+            // A mistyped key has been reported; it was meant to be one of the two.
+            (None, None) if parts.0.iter().any(|e| !["in_flight", "timeout"].contains(&e.name.as_str())) => {
+                return None;
+            }
             (both, _) => {
                 let said = if both.is_some() { "has both `command` and `socket`" } else { "has no `command`" };
                 let hint = "give command = [\"program\", \"argument\"] or socket = \"path\"".to_owned();
