@@ -1,2 +1,16 @@
-//! .
-fn main() {}
+//! Benchmarks of the foundation; run by `cargo xtask bench`. Each prints one line: what, how much, against which target.
+//!
+//! Ratios are taken within one run, baseline and candidate in turn, because machines are noisy.
+
+#![allow(clippy::print_stdout, reason = "its output is its purpose")]
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a benchmark that cannot run has failed")]
+
+mod engine;
+
+fn main() {
+    let wanted = std::env::args().nth(1).unwrap_or_default();
+    let all = wanted.is_empty();
+    if all || wanted == "engine" {
+        engine::run();
+    }
+}

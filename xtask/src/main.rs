@@ -1,2 +1,51 @@
-//! .
-fn main() {}
+//! Developer tasks: `cargo xtask lint | simulate | bench`.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "its output is its purpose")]
+
+mod simulate;
+
+use std::process::{Command, ExitCode};
+
+const USAGE: &str = "usage:
+  cargo xtask lint                        format and lints, warnings are errors
+  cargo xtask simulate [--seeds N] [--from SEED]
+                                          the simulation over N seeds (default 2000); prints the first seed that fails
+  cargo xtask bench [engine|sqlite|dev]   benchmarks, release build; results belong into bench/RESULTS.md";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let done = match args.as_slice() {
+        ["lint"] => {
+            cargo(&["fmt", "--all", "--check"])
+                && cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])
+        }
+        ["simulate", rest @ ..] => match simulate::Wanted::parse(rest) {
+            Some(wanted) => simulate::run(&wanted),
+            None => usage(),
+        },
+        ["bench", rest @ ..] if rest.len() <= 1 => {
+            let mut call = vec!["run", "--release", "--quiet", "--package", "postroom-bench", "--"];
+            call.extend(rest);
+            cargo(&["build", "--release", "--quiet", "--bin", "postroom"]) && cargo(&call)
+        }
+        _ => usage(),
+    };
+    if done { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn usage() -> bool {
+    eprintln!("{USAGE}");
+    false
+}
+
+fn cargo(args: &[&str]) -> bool {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    match Command::new(cargo).args(args).status() {
+        Ok(status) => status.success(),
+        Err(error) => {
+            eprintln!("error: cargo {} cannot be started: {error}", args.join(" "));
+            false
+        }
+    }
+}

@@ -36,6 +36,18 @@ impl RouteDefinition {
             on_dead: OnDead::Continue,
         }
     }
+
+    /// Wants only these events.
+    pub fn matching(mut self, filter: Filter) -> Self {
+        self.filter = filter;
+        self
+    }
+
+    /// Starts there when it is first registered.
+    pub fn starting(mut self, start: Start) -> Self {
+        self.start = start;
+        self
+    }
 }
 
 /// Whether `name` can be a route's or a store's name: it appears in commands, metrics and environment variables.

@@ -1,35 +1,55 @@
 //! A hint that there may be something to take. Losing one costs a poll interval, never an event.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 /// Wakes the relays of this process; cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub struct Wake(Arc<watch::Sender<u64>>);
+pub struct Wake(Arc<Hints>);
+
+/// Counts hints. (Not a `watch`: that one wakes its listeners in random order, and simulations must repeat.)
+#[derive(Debug, Default)]
+struct Hints {
+    given: AtomicU64,
+    notify: Notify,
+}
 
 impl Wake {
     /// Says that something was appended or changed by an operator.
     pub fn wake(&self) {
-        self.0.send_modify(|n| *n = n.wrapping_add(1));
+        self.0.given.fetch_add(1, Ordering::Release);
+        self.0.notify.notify_waiters();
     }
 
     /// An ear of one's own: hears every hint given from now on.
     pub fn listen(&self) -> Ear {
-        Ear(self.0.subscribe())
+        Ear { heard: self.0.given.load(Ordering::Acquire), hints: self.0.clone() }
     }
 }
 
 /// Hears the hints of a [`Wake`].
 #[derive(Debug, Clone)]
-pub struct Ear(watch::Receiver<u64>);
+pub struct Ear {
+    hints: Arc<Hints>,
+    heard: u64,
+}
 
 impl Ear {
     /// Resolves at the next hint, or at once if one came since the last call.
     pub async fn heard(&mut self) {
-        if self.0.changed().await.is_err() {
-            // The store is gone; polling decides from here.
-            std::future::pending::<()>().await;
+        loop {
+            let mut notified = pin!(self.hints.notify.notified());
+            // Listening starts before the look, so that a hint in between is heard.
+            notified.as_mut().enable();
+            let given = self.hints.given.load(Ordering::Acquire);
+            if given != self.heard {
+                self.heard = given;
+                return;
+            }
+            notified.await;
         }
     }
 }

@@ -10,7 +10,9 @@ mod engine;
 mod options;
 mod relay;
 mod slots;
+mod transports;
 
 pub use clock::SystemClock;
 pub use options::{NoObserver, Observer, RelayOptions, RouteRun, StoreReady};
 pub use relay::{Relay, RelayError};
+pub use transports::{Handlers, Incoming, Noop, Stdout};

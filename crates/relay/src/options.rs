@@ -78,6 +78,22 @@ pub struct RouteRun {
     pub rate: Option<f64>,
 }
 
+impl RouteRun {
+    /// A route on a store that is there, with default retries and breaker and no rate limit.
+    pub fn new(store: impl Store + 'static, definition: RouteDefinition, transport: impl Transport + 'static) -> Self {
+        let store: Arc<dyn Store> = Arc::new(store);
+        Self {
+            store_name: store.name().to_owned(),
+            store: Box::pin(std::future::ready(store)),
+            definition,
+            transport: Arc::new(transport),
+            retry: RetryPolicy::default(),
+            breaker: BreakerPolicy::default(),
+            rate: None,
+        }
+    }
+}
+
 impl fmt::Debug for RouteRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RouteRun")

@@ -32,7 +32,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use postroom_core::{Clock, Desk, Limits, RelayIdentity, RouteDefinition, Schema, Source, Store, StoreError, Wake};
+use postroom_core::{
+    Clock, Desk, Event, Limits, RelayIdentity, RouteDefinition, Schema, Source, Store, StoreError, Wake,
+};
 use tokio::sync::Notify;
 
 use clock::SystemClock;
@@ -117,6 +119,11 @@ impl Memory {
     /// Begins a transaction; dropping it rolls it back.
     pub fn begin(&self) -> MemoryTx {
         MemoryTx::new(self)
+    }
+
+    /// Every event in the log, in order.
+    pub fn events(&self) -> Vec<Arc<Event>> {
+        self.lock().log.iter().map(|(_, row)| Arc::clone(&row.event)).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

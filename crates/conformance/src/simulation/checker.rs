@@ -28,6 +28,8 @@ pub(super) struct Journal {
     pub(super) attempts: u32,
     /// Hand-overs by a relay that held no lease.
     pub(super) unleased: u64,
+    /// Settles under an old term that were not refused.
+    pub(super) unfenced: u64,
     /// Effects of the consumer per event.
     pub(super) effects: HashMap<String, u32>,
     /// Differences the audit found.
@@ -58,6 +60,9 @@ pub(super) fn violations(journal: &Journal) -> Vec<String> {
     bad_stay_alone(journal, &mut found);
     if journal.unleased > 0 {
         found.push(format!("lease: {} hand-overs by a relay without a lease", journal.unleased));
+    }
+    if journal.unfenced > 0 {
+        found.push(format!("fence: {} settles under an old term were not refused", journal.unfenced));
     }
     found.extend(journal.audit.iter().map(|difference| format!("audit: {difference}")));
     found
@@ -143,7 +148,8 @@ fn bad_stay_alone(journal: &Journal, found: &mut Vec<String>) {
             found.push(format!("P6: {id} has {counted} attempts, but the destination refused it only {refused} times"));
         }
     }
-    for id in &journal.dead {
+    // What an operator gave up is a dead letter too.
+    for id in journal.dead.difference(&journal.touched) {
         let said = journal.said.get(id).copied().unwrap_or_default();
         if said.permanent == 0 && said.transient + said.unavailable / 3 < journal.attempts {
             found.push(format!("P6: {id} is dead after only {} refusals", said.transient));

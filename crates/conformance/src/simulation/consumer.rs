@@ -68,7 +68,7 @@ impl Consumer {
     }
 
     async fn effect(&self, tx: &mut postroom_memory::MemoryTx, id: &str) {
-        let appended = self.database.append(tx, &Event::new("effect").id(id)).await;
+        let appended = Outbox::append(&self.database, tx, &Event::new("effect").id(id)).await;
         appended.expect("memory appends").wake();
     }
 

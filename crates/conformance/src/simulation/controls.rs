@@ -55,11 +55,23 @@ impl Control {
         Control::TakeOverForgetsUnsettled,
     ];
 
-    /// The store as this variant sees it.
+    /// The store as a relay of this variant sees it.
     pub(super) fn store(self, inner: Arc<dyn Store>, process: &Arc<Process>) -> Arc<dyn Store> {
         match self {
-            Self::None | Self::RetryLetsTheKeyPass | Self::AttemptCountedInOutage | Self::AcceptAfterEffect => inner,
+            Self::None
+            | Self::RetryLetsTheKeyPass
+            | Self::SettleWithoutTerm
+            | Self::AttemptCountedInOutage
+            | Self::AcceptAfterEffect => inner,
             _ => Arc::new(BrokenStore { control: self, inner, process: process.clone() }),
+        }
+    }
+
+    /// The store itself in this variant.
+    pub(super) fn database(self, inner: Arc<dyn Store>, process: &Arc<Process>) -> Arc<dyn Store> {
+        match self {
+            Self::SettleWithoutTerm => Arc::new(BrokenStore { control: self, inner, process: process.clone() }),
+            _ => inner,
         }
     }
 
@@ -184,9 +196,6 @@ impl Source for BrokenSource {
         let mut lease = self.inner.renew(health).await?;
         if self.control == Control::LeaseByOwnClock {
             lease.valid_for *= 10;
-        }
-        if self.control == Control::SettleWithoutTerm {
-            lease.standing.lost.clear();
         }
         Ok(lease)
     }

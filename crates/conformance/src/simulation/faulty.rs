@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use postroom_core::{
-    Budget, Capabilities, Desk, Ear, Lease, Outbound, RelayIdentity, RouteDefinition, RouteHealth, Schema, Settlement,
-    Source, Standing, Store, StoreError, StoreErrorKind, Take, Transport,
+    Budget, Capabilities, Desk, Ear, LaneTerm, Lease, Outbound, RelayIdentity, RouteDefinition, RouteHealth, Schema,
+    Settlement, Source, Standing, Store, StoreError, StoreErrorKind, Take, Transport,
 };
 
 use super::process::{Process, Step};
@@ -69,6 +69,7 @@ pub(super) struct FaultyStore {
     pub(super) process: Arc<Process>,
     pub(super) weather: Arc<Weather>,
     pub(super) lease: Arc<LeaseWatch>,
+    pub(super) unfenced: Arc<AtomicU64>,
 }
 
 #[async_trait]
@@ -80,7 +81,8 @@ impl Store for FaultyStore {
     async fn source(&self, relay: &RelayIdentity, route: &RouteDefinition) -> Result<Arc<dyn Source>, StoreError> {
         let inner = self.inner.source(relay, route).await?;
         let (process, weather, lease) = (self.process.clone(), self.weather.clone(), self.lease.clone());
-        Ok(Arc::new(FaultySource { inner, process, weather, lease }))
+        let (desk, unfenced) = (self.inner.desk(), self.unfenced.clone());
+        Ok(Arc::new(FaultySource { inner, desk, process, weather, lease, unfenced }))
     }
 
     fn desk(&self) -> Arc<dyn Desk> {
@@ -94,9 +96,27 @@ impl Store for FaultyStore {
 
 struct FaultySource {
     inner: Arc<dyn Source>,
+    desk: Arc<dyn Desk>,
     process: Arc<Process>,
     weather: Arc<Weather>,
     lease: Arc<LeaseWatch>,
+    unfenced: Arc<AtomicU64>,
+}
+
+impl FaultySource {
+    /// Notes a settle that was not told that its ownership is over.
+    fn check_fence(&self, terms: &[LaneTerm], settlements: &[Settlement], standing: &Standing) {
+        let stale = |s: &&Settlement| terms.iter().any(|now| now.lane == s.lane.lane && now.term > s.lane.term);
+        let untold = settlements.iter().filter(stale).filter(|s| !standing.lost.contains(&s.lane)).count();
+        self.unfenced.fetch_add(untold as u64, Ordering::Relaxed);
+    }
+
+    /// The terms in force.
+    async fn terms(&self) -> Result<Vec<LaneTerm>, StoreError> {
+        let routes = self.desk.routes().await?;
+        let lanes = routes.iter().flat_map(|route| &route.lanes);
+        Ok(lanes.map(|row| LaneTerm { lane: row.lane, term: row.term }).collect())
+    }
 }
 
 #[async_trait]
@@ -112,7 +132,9 @@ impl Source for FaultySource {
     async fn settle(&self, settlements: &[Settlement]) -> Result<Standing, StoreError> {
         self.process.step(Step::BeforeSettle).await;
         self.weather.before("settle").await?;
+        let terms = self.terms().await?;
         let standing = self.inner.settle(settlements).await?;
+        self.check_fence(&terms, settlements, &standing);
         self.process.step(Step::AfterSettle).await;
         self.weather.after("settle")?;
         Ok(standing)

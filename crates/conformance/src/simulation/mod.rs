@@ -26,6 +26,8 @@ pub struct Report {
     pub committed: usize,
     /// What took effect at the destination.
     pub arrivals: usize,
+    /// A number for what arrived in which order; equal runs have equal ones.
+    pub digest: u64,
     /// What went wrong on purpose, in words.
     pub faults: Vec<String>,
 }

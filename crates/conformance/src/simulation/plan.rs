@@ -55,9 +55,8 @@ impl Plan {
         let lease = Duration::from_millis(rng.u64(800..4000));
         let events = rng.u64(30..160);
         let span = Duration::from_millis(events * 25);
-        let mut faults: Vec<(Duration, Fault)> = (0..rng.usize(0..8))
-            .map(|_| (span.mul_f64(rng.f64()), fault(rng, relays, lease)))
-            .collect();
+        let mut faults: Vec<(Duration, Fault)> =
+            (0..rng.usize(0..8)).map(|_| (span.mul_f64(rng.f64()), fault(rng, relays, lease))).collect();
         faults.sort_by_key(|(at, _)| *at);
         Self {
             lanes: *[1, 1, 3, 4].get(rng.usize(0..4)).unwrap_or(&1),

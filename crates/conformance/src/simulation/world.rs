@@ -1,6 +1,7 @@
 //! One run: producers, relay processes, faults, an operator; then peace, and the journal for the checker.
 
 use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -81,6 +82,7 @@ struct World {
     weather: Arc<Weather>,
     destination: Arc<Destination>,
     unleased: Arc<AtomicU64>,
+    unfenced: Arc<AtomicU64>,
     notes: Notes,
 }
 
@@ -103,6 +105,7 @@ pub(super) async fn run(seed: u64, control: Control) -> Report {
         weather: Weather::new(rng.u64(..)),
         destination: Destination::new(rng.u64(..), consumer.clone()),
         unleased: Arc::default(),
+        unfenced: Arc::default(),
         notes: Notes::default(),
         plan,
     });
@@ -121,11 +124,14 @@ pub(super) async fn run(seed: u64, control: Control) -> Report {
     // What is still on the wire to the consumer ends by itself.
     sleep(Duration::from_secs(5)).await;
     let journal = world.journal(finished, &consumer).await;
+    let mut digest = DefaultHasher::new();
+    journal.arrivals.iter().for_each(|arrival| arrival.id.hash(&mut digest));
     Report {
         seed,
         violations: checker::violations(&journal),
         committed: journal.committed.len(),
         arrivals: journal.arrivals.len(),
+        digest: digest.finish(),
         faults: world.plan.faults.iter().map(|(at, fault)| format!("{:.1}s {fault:?}", at.as_secs_f64())).collect(),
     }
 }
@@ -165,7 +171,7 @@ impl World {
                 }
                 let key = event.key.clone().filter(|_| !delayed);
                 batch.push(Committed { id: event.id.clone(), key });
-                self.store.append(&mut tx, &event).await.expect("memory appends").wake();
+                Outbox::append(&self.store, &mut tx, &event).await.expect("memory appends").wake();
             }
             if rng.u8(0..6) == 0 {
                 self.notes.rolled_back.lock().expect("never poisoned").extend(batch.into_iter().map(|c| c.id));
@@ -237,12 +243,13 @@ impl World {
 
     fn relay(&self, relay: usize, life: u64, process: &Arc<Process>) -> Relay {
         let lease = Arc::new(LeaseWatch::default());
-        let inner = Arc::new(self.store.clone());
+        let inner = self.control.database(Arc::new(self.store.clone()), process);
         let faulty: Arc<dyn Store> = Arc::new(FaultyStore {
             inner,
             process: process.clone(),
             weather: self.weather.clone(),
             lease: lease.clone(),
+            unfenced: self.unfenced.clone(),
         });
         let store = self.control.store(faulty, process);
         let transport = Arc::new(FaultyTransport {
@@ -421,6 +428,7 @@ impl World {
             duplicates_max: self.notes.costly.load(Ordering::Relaxed) * self.plan.in_flight_max,
             attempts: self.plan.attempts,
             unleased: self.unleased.load(Ordering::Relaxed),
+            unfenced: self.unfenced.load(Ordering::Relaxed),
             effects: consumer.effects().await,
             audit: audit.into_iter().flat_map(|row| row.differences).collect(),
             finished,

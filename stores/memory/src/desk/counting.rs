@@ -187,3 +187,32 @@ impl Due {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use postroom_core::{Desk, Event, RelayIdentity, RouteDefinition, Start, Store};
+
+    use crate::Memory;
+
+    #[tokio::test]
+    async fn the_audit_finds_an_event_that_was_lost() {
+        let store = Memory::new();
+        Desk::append(&store, &[Event::new("a"), Event::new("b")]).await.unwrap();
+        let relay = RelayIdentity {
+            name: "r".into(),
+            boot: "b".into(),
+            version: "0".into(),
+            lease: std::time::Duration::MAX / 4,
+        };
+        let route = RouteDefinition { start: Start::Beginning, ..RouteDefinition::new("all") };
+        let source = store.source(&relay, &route).await.unwrap();
+        let taken = source.take(postroom_core::Budget { rows: 10, bytes: 1 << 20 }).await.unwrap().deliveries;
+        let lost = &taken[0];
+        if let Some(route) = store.lock().routes.get_mut("all") {
+            route.lanes[lost.lane.lane as usize].unsettled.remove(lost.position.unwrap());
+        }
+        let rows = store.audit().await.unwrap();
+        let wrong: Vec<u32> = rows.iter().filter(|row| !row.differences.is_empty()).map(|row| row.lane).collect();
+        assert_eq!(wrong, [lost.lane.lane]);
+    }
+}

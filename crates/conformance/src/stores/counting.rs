@@ -1,0 +1,175 @@
+//! What a desk says: status, timelines, and the audit that proves nothing was lost.
+
+use postroom_core::{Clock, Event, Filter, OnDead, RouteDefinition, Selection};
+
+use super::bench::{SECOND, actor, event, events, named, received, route};
+use super::{Bench, StoreHarness};
+
+pub async fn status_counts_what_should_have_been_tried<H: StoreHarness>(s: &Bench<H>) {
+    let definition = RouteDefinition { filter: Filter::types(["order.*"]).unwrap(), ..route() };
+    let worker = s.serve(&definition).await;
+    let status = async || s.detail("all").await.status;
+    assert_eq!((status().await.due, status().await.delivered), (0, 0));
+    assert!(status().await.oldest_due_seconds.abs() < f64::EPSILON);
+    let later = s.harness.clock().now() + 3600 * SECOND;
+    s.append(&events("a", 1..=3)).await;
+    s.append(&[event("b", 1).available_at(later), Event::new("invoice.sent").key("a")]).await;
+    s.pass(5 * SECOND);
+    s.append(&events("c", 1..=1)).await;
+    let now = status().await;
+    assert_eq!((now.due, now.due_estimated), (4, false), "the unwanted and the delayed are not due");
+    assert!((now.oldest_due_seconds - 5.0).abs() < 0.001, "{}", now.oldest_due_seconds);
+    let taken = worker.take().await;
+    assert_eq!(status().await.due, 4, "on its way is not done");
+    worker.deliver(&taken).await;
+    let now = status().await;
+    assert_eq!((now.due, now.delivered), (0, 4));
+    assert!(now.oldest_due_seconds.abs() < f64::EPSILON);
+}
+
+pub async fn status_tells_retrying_blocked_and_dead_apart<H: StoreHarness>(s: &Bench<H>) {
+    s.append(&[event("a", 1), event("b", 1), event("c", 1)]).await;
+    let worker = s.serve(&route()).await;
+    let taken = worker.take().await;
+    let of = |key: &str| taken.iter().find(|d| d.event.ordering_key() == Some(key)).unwrap();
+    worker.retry(of("a"), 10 * SECOND).await;
+    worker.kill(of("b")).await;
+    worker.deliver(std::slice::from_ref(of("c"))).await;
+    s.append(&events("a", 2..=4)).await;
+    worker.take().await;
+    let now = s.detail("all").await.status;
+    assert_eq!((now.due, now.retrying, now.blocked_keys, now.dead, now.delivered), (0, 1, 1, 1, 1));
+    s.pass(13 * SECOND);
+    let now = s.detail("all").await.status;
+    assert_eq!(now.due, 1, "its time has come");
+    assert!((now.oldest_due_seconds - 3.0).abs() < 0.001, "{}", now.oldest_due_seconds);
+    worker.drain().await;
+    let now = s.detail("all").await.status;
+    assert_eq!((now.due, now.retrying, now.blocked_keys, now.delivered), (0, 0, 0, 5));
+}
+
+pub async fn status_counts_a_backlog_without_a_relay<H: StoreHarness>(s: &Bench<H>) {
+    s.desk().register(&[route()]).await.unwrap();
+    s.append(&events("a", 1..=250)).await;
+    assert_eq!(s.detail("all").await.status.due, 250);
+}
+
+pub async fn a_timeline_says_where_an_event_is_in_every_state<H: StoreHarness>(s: &Bench<H>) {
+    let hold = RouteDefinition { on_dead: OnDead::Hold, filter: Filter::types(["order.*"]).unwrap(), ..route() };
+    s.append(&[event("old", 1)]).await;
+    let worker = s.serve(&RouteDefinition { start: postroom_core::Start::Now, ..hold }).await;
+    let state = async |id: &str| s.timeline(id, "all").await.state;
+    assert_eq!(state("old-1").await, "before_start");
+    let later = s.harness.clock().now() + 3600 * SECOND;
+    s.append(&[event("a", 1), event("b", 1), event("c", 1).available_at(later), event("d", 1)]).await;
+    s.append(&[Event::new("invoice.sent").key("x").id("x-1"), event("e", 1)]).await;
+    for (id, expected) in [("a-1", "due"), ("c-1", "delayed"), ("x-1", "filtered")] {
+        assert_eq!(state(id).await, expected, "{id} before it is read");
+    }
+    let taken = worker.take().await;
+    let of = |key: &str| taken.iter().find(|d| d.event.ordering_key() == Some(key)).unwrap();
+    assert_eq!(state("a-1").await, "due", "on its way");
+    worker.retry(of("a"), 10 * SECOND).await;
+    worker.kill(of("b")).await;
+    worker.settle(&[received(of("d"), "orders.v1[3]@88214")]).await;
+    s.append(&[event("a", 2), event("b", 2)]).await;
+    worker.take().await;
+    for (id, expected) in [
+        ("a-1", "retrying"),
+        ("a-2", "blocked"),
+        ("b-1", "dead"),
+        ("b-2", "blocked"),
+        ("c-1", "delayed"),
+        ("d-1", "delivered"),
+        ("e-1", "due"),
+        ("x-1", "filtered"),
+    ] {
+        assert_eq!(state(id).await, expected, "{id}");
+    }
+    let retrying = s.timeline("a-1", "all").await;
+    assert_eq!(retrying.due_at, Some(s.harness.clock().now() + 10 * SECOND));
+    assert_eq!(retrying.attempts.len(), 1);
+    assert_eq!(s.timeline("a-2", "all").await.blocked_by.as_deref(), Some("a-1"));
+    assert_eq!(s.timeline("c-1", "all").await.due_at, Some(later));
+    let delivered = s.timeline("d-1", "all").await;
+    assert_eq!(delivered.receipt.as_deref(), Some("orders.v1[3]@88214"));
+    assert_eq!(delivered.delivered_at, Some(s.harness.clock().now()));
+    s.desk().discard_dead(&Selection::default(), false, &actor()).await.unwrap();
+    assert_eq!(state("b-1").await, "discarded");
+    assert_eq!(state("b-2").await, "due");
+}
+
+pub async fn a_timeline_shows_the_payload_only_when_asked_for<H: StoreHarness>(s: &Bench<H>) {
+    s.append(&[event("a", 1).aggregate("order", "7").json(&serde_json::json!({"n": 1})).unwrap()]).await;
+    let without = s.desk().event("a-1", false).await.unwrap().unwrap();
+    assert_eq!((without.payload, without.event.payload_bytes), (None, 7));
+    assert_eq!((without.event.key.as_deref(), without.event.aggregate_id.as_deref()), (Some("a"), Some("7")));
+    let with = s.desk().event("a-1", true).await.unwrap().unwrap();
+    assert!(with.payload.is_some());
+    assert!(s.desk().event("nope", true).await.unwrap().is_none());
+}
+
+pub async fn a_timeline_shows_who_accepted_the_event<H: StoreHarness>(s: &Bench<H>) {
+    use postroom_core::Inbox;
+    s.append(&events("a", 1..=1)).await;
+    let mut tx = s.harness.begin().await;
+    assert!(s.store().accept(&mut tx, "billing", "a-1").await.unwrap().is_new());
+    s.harness.commit(tx).await;
+    let timeline = s.desk().event("a-1", false).await.unwrap().unwrap();
+    assert_eq!(timeline.inbox.len(), 1);
+    assert_eq!(timeline.inbox[0].consumer, "billing");
+}
+
+pub async fn the_store_says_what_is_in_it<H: StoreHarness>(s: &Bench<H>) {
+    let orders = RouteDefinition { filter: Filter::types(["order.*"]).unwrap(), ..named("orders") };
+    s.desk().register(&[orders]).await.unwrap();
+    s.append(&[event("a", 1), event("a", 2), Event::new("invoice.sent")]).await;
+    let row = s.desk().store().await.unwrap();
+    assert!(row.reachable);
+    assert_eq!((row.events, row.unmatched), (3, 1));
+}
+
+pub async fn the_audit_agrees_in_the_middle_of_everything<H: StoreHarness>(s: &Bench<H>) {
+    let definition = RouteDefinition { filter: Filter::types(["order.*"]).unwrap(), ..route() };
+    let worker = s.serve(&definition).await;
+    let later = s.harness.clock().now() + 100 * SECOND;
+    for round in 1..=5 {
+        let keys: Vec<Event> = (0..20).map(|k| event(&format!("k{k}"), round)).collect();
+        s.append(&keys).await;
+        s.append(&[event("late", round).available_at(later), Event::new("invoice.sent")]).await;
+        let taken = worker.take().await;
+        s.agrees().await;
+        for (n, delivery) in taken.iter().enumerate() {
+            match n % 5 {
+                0 => worker.retry(delivery, SECOND).await,
+                1 => worker.kill(delivery).await,
+                2 => worker.give_back(std::slice::from_ref(delivery)).await,
+                _ => worker.deliver(std::slice::from_ref(delivery)).await,
+            };
+        }
+        s.agrees().await;
+        s.pass(SECOND);
+        worker.renew().await;
+    }
+    let rows = s.desk().audit().await.unwrap();
+    assert_eq!(rows.len(), s.harness.lanes());
+    assert_eq!(rows.iter().map(|row| row.counts.seen).sum::<u64>(), 5 * 22);
+    s.pass(100 * SECOND);
+    worker.renew().await;
+    worker.drain().await;
+    let status = s.detail("all").await.status;
+    assert_eq!((status.due, status.retrying), (0, 0));
+    assert_eq!(status.delivered + status.dead, 5 * 21, "every one of them is delivered or a visible dead letter");
+}
+
+pub async fn the_audit_finds_an_event_that_was_lost<H: StoreHarness>(_: &Bench<H>) {
+    let s = Bench::<H>::open(super::Settings::default()).await;
+    let worker = s.serve(&route()).await;
+    s.append(&events("a", 1..=3)).await;
+    worker.drain().await;
+    s.agrees().await;
+    if s.harness.lose("a-2").await {
+        let rows = s.desk().audit().await.unwrap();
+        assert!(rows.iter().any(|row| !row.differences.is_empty()), "{rows:?}");
+    }
+}

@@ -1,0 +1,178 @@
+//! Dead letters and replays: looked at, sent again, given up for good.
+
+use postroom_core::{DeliveryState, Pattern, ReplayOptions, Selection};
+
+use super::bench::{SECOND, actor, event, events, ids, named, names, route, sorted};
+use super::{Bench, StoreHarness, Worker};
+
+fn only(ids: &[&str]) -> Selection {
+    Selection { ids: ids.iter().map(|id| (*id).to_owned()).collect(), ..Selection::default() }
+}
+
+/// Three dead letters: a-1, b-1, c-1.
+async fn three_dead<H: StoreHarness>(s: &Bench<H>) -> Worker {
+    s.append(&[event("a", 1), event("b", 1).tenant("acme"), event("c", 1)]).await;
+    let worker = s.serve(&route()).await;
+    let taken = worker.take().await;
+    worker.settle(&taken.iter().map(super::bench::dead).collect::<Vec<_>>()).await;
+    worker
+}
+
+pub async fn a_dead_letter_is_shown_with_everything_known_of_it<H: StoreHarness>(s: &Bench<H>) {
+    let _worker = three_dead(s).await;
+    let rows = s.dead().await;
+    assert_eq!(rows.iter().map(|row| row.id.as_str()).collect::<Vec<_>>(), ["a-1", "b-1", "c-1"], "oldest first");
+    let row = &rows[1];
+    assert_eq!((row.route.as_str(), row.key.as_deref(), row.tenant.as_deref()), ("all", Some("b"), Some("acme")));
+    assert_eq!((row.state, row.attempts, row.due_at), (DeliveryState::Dead, 1, None));
+    assert_eq!((row.code.as_deref(), row.error.as_deref()), (Some("test.permanent"), Some("never")));
+    let page = s.desk().dead(&Selection::default(), rows[0].position, 1).await.unwrap();
+    assert_eq!(page.iter().map(|row| row.id.as_str()).collect::<Vec<_>>(), ["b-1"]);
+}
+
+pub async fn dead_letters_are_found_by_what_they_are<H: StoreHarness>(s: &Bench<H>) {
+    let _worker = three_dead(s).await;
+    let count = async |which: Selection| s.desk().dead(&which, 0, 100).await.unwrap().len();
+    let text = |value: &str| Some(value.to_owned());
+    assert_eq!(count(only(&["a-1", "c-1"])).await, 2);
+    assert_eq!(count(Selection { key: text("a"), ..Selection::default() }).await, 1);
+    assert_eq!(count(Selection { tenant: text("acme"), ..Selection::default() }).await, 1);
+    assert_eq!(count(Selection { code: text("test.permanent"), ..Selection::default() }).await, 3);
+    assert_eq!(count(Selection { code: text("other"), ..Selection::default() }).await, 0);
+    assert_eq!(count(Selection { route: text("all"), ..Selection::default() }).await, 3);
+    assert_eq!(count(Selection { route: text("other"), ..Selection::default() }).await, 0);
+    let types = Selection { event_type: Some(Pattern::parse("order.*").unwrap()), ..Selection::default() };
+    assert_eq!(count(types).await, 3);
+}
+
+pub async fn a_dry_run_counts_and_changes_nothing<H: StoreHarness>(s: &Bench<H>) {
+    let worker = three_dead(s).await;
+    let how = ReplayOptions { dry_run: true, ..ReplayOptions::default() };
+    let affected = s.desk().replay_dead(&Selection::default(), how, &actor()).await.unwrap();
+    assert_eq!((affected.deliveries, affected.keys, affected.routes["all"]), (3, 3, 3));
+    assert!(affected.oldest.is_some());
+    assert_eq!(s.desk().discard_dead(&Selection::default(), true, &actor()).await.unwrap().deliveries, 3);
+    assert_eq!(s.desk().replay(&Selection::default(), how, &actor()).await.unwrap().deliveries, 0);
+    assert!(worker.take().await.is_empty());
+    assert_eq!(s.dead().await.len(), 3);
+    assert!(s.desk().actions(10).await.unwrap().is_empty());
+}
+
+pub async fn a_replayed_dead_letter_starts_anew_and_blocks_nobody<H: StoreHarness>(s: &Bench<H>) {
+    let worker = three_dead(s).await;
+    let affected = s.desk().replay_dead(&only(&["a-1"]), ReplayOptions::default(), &actor()).await.unwrap();
+    assert_eq!(affected.deliveries, 1);
+    assert_eq!(s.dead().await.len(), 2);
+    let again = worker.take_one().await;
+    assert_eq!((again.event.id.as_str(), again.attempts, again.ordered), ("a-1", 0, false));
+    worker.retry(&again, 5 * SECOND).await;
+    s.append(&events("a", 2..=2)).await;
+    assert_eq!(worker.drain().await, ["a-2"]);
+    s.pass(5 * SECOND);
+    assert_eq!(worker.drain().await, ["a-1"]);
+    let status = s.detail("all").await.status;
+    assert_eq!((status.delivered, status.dead), (2, 2));
+    let action = &s.desk().actions(1).await.unwrap()[0];
+    assert_eq!((action.action.as_str(), action.count), ("dead.replay", 1));
+    assert!(action.subject.contains("a-1"), "{}", action.subject);
+}
+
+pub async fn a_replayed_dead_letter_can_die_again<H: StoreHarness>(s: &Bench<H>) {
+    let worker = three_dead(s).await;
+    for _ in 0..2 {
+        s.desk().replay_dead(&only(&["b-1"]), ReplayOptions::default(), &actor()).await.unwrap();
+        worker.kill(&worker.take_one().await).await;
+        assert_eq!(s.dead().await.len(), 3);
+        s.agrees().await;
+    }
+    assert_eq!(s.timeline("b-1", "all").await.attempts.len(), 3);
+}
+
+pub async fn a_discarded_dead_letter_is_gone_and_counted<H: StoreHarness>(s: &Bench<H>) {
+    let worker = three_dead(s).await;
+    assert_eq!(s.desk().discard_dead(&only(&["a-1", "b-1"]), false, &actor()).await.unwrap().deliveries, 2);
+    assert_eq!(s.dead().await.len(), 1);
+    assert_eq!(s.timeline("a-1", "all").await.state, "discarded");
+    assert!(worker.take().await.is_empty());
+    let discarded: u64 = s.detail("all").await.lanes.iter().map(|lane| lane.counts.discarded).sum();
+    assert_eq!(discarded, 2);
+    assert_eq!(s.desk().discard_dead(&only(&["a-1"]), false, &actor()).await.unwrap().deliveries, 0);
+}
+
+pub async fn delivered_events_are_sent_again_with_the_same_ids<H: StoreHarness>(s: &Bench<H>) {
+    s.append(&[event("a", 1), event("a", 2), event("b", 1)]).await;
+    let (all, other) = (s.serve(&named("all")).await, s.serve(&named("other")).await);
+    all.drain().await;
+    other.drain().await;
+    let key = Selection { key: Some("a".to_owned()), ..Selection::default() };
+    let affected = s.desk().replay(&key, ReplayOptions::default(), &actor()).await.unwrap();
+    assert_eq!((affected.deliveries, affected.keys), (4, 1));
+    assert_eq!((affected.routes["all"], affected.routes["other"]), (2, 2));
+    s.agrees().await;
+    let again = all.take().await;
+    assert_eq!(ids(&again), names("a", 1..=2));
+    assert!(again.iter().all(|delivery| !delivery.ordered && delivery.attempts == 0));
+    all.deliver(&again).await;
+    assert_eq!(other.drain().await, names("a", 1..=2));
+    let one = Selection { route: Some("other".to_owned()), ids: vec!["b-1".to_owned()], ..Selection::default() };
+    assert_eq!(s.desk().replay(&one, ReplayOptions::default(), &actor()).await.unwrap().deliveries, 1);
+    assert!(all.take().await.is_empty());
+    assert_eq!(other.drain().await, ["b-1"]);
+    assert_eq!(s.detail("all").await.status.delivered, 3, "a replay is not part of the counts");
+}
+
+pub async fn a_failed_replay_blocks_nobody_and_can_die<H: StoreHarness>(s: &Bench<H>) {
+    s.append(&events("a", 1..=1)).await;
+    let worker = s.serve(&route()).await;
+    worker.drain().await;
+    s.desk().replay(&Selection::default(), ReplayOptions::default(), &actor()).await.unwrap();
+    worker.retry(&worker.take_one().await, 5 * SECOND).await;
+    s.append(&events("a", 2..=2)).await;
+    assert_eq!(worker.drain().await, ["a-2"]);
+    s.pass(5 * SECOND);
+    worker.kill(&worker.take_one().await).await;
+    s.agrees().await;
+    assert_eq!(s.dead().await.len(), 1);
+    s.desk().discard_dead(&Selection::default(), false, &actor()).await.unwrap();
+    assert!(s.dead().await.is_empty());
+}
+
+pub async fn only_what_is_settled_is_sent_again<H: StoreHarness>(s: &Bench<H>) {
+    s.append(&events("a", 1..=1)).await;
+    let worker = s.serve(&route()).await;
+    let taken = worker.take().await;
+    s.append(&events("b", 1..=1)).await;
+    let replay =
+        async || s.desk().replay(&Selection::default(), ReplayOptions::default(), &actor()).await.unwrap().deliveries;
+    assert_eq!(replay().await, 0, "one is on its way, one is not read yet");
+    worker.deliver(&taken).await;
+    assert_eq!(replay().await, 1);
+    assert_eq!(sorted(worker.drain().await), ["a-1", "b-1"]);
+}
+
+pub async fn a_replay_keeps_its_rate<H: StoreHarness>(s: &Bench<H>) {
+    s.append(&events("a", 1..=10)).await;
+    let worker = s.serve(&route()).await;
+    worker.drain().await;
+    let how = ReplayOptions { rate: Some(2.0), ..ReplayOptions::default() };
+    assert_eq!(s.desk().replay(&Selection::default(), how, &actor()).await.unwrap().deliveries, 10);
+    let mut came = worker.drain().await;
+    assert!(came.len() <= 2, "{came:?}");
+    for second in 1..=5 {
+        s.pass(SECOND);
+        came.extend(worker.drain().await);
+        assert!(came.len() <= 2 * second + 2, "{} after {second} seconds", came.len());
+    }
+    assert_eq!(came, names("a", 1..=10));
+}
+
+pub async fn a_replay_says_what_the_inbox_no_longer_remembers<H: StoreHarness>(s: &Bench<H>) {
+    s.append(&events("a", 1..=2)).await;
+    s.pass(100 * SECOND);
+    s.append(&events("a", 3..=3)).await;
+    let worker = s.serve(&route()).await;
+    worker.drain().await;
+    let how = ReplayOptions { dry_run: true, inbox_window: Some(60 * SECOND), ..ReplayOptions::default() };
+    let affected = s.desk().replay(&Selection::default(), how, &actor()).await.unwrap();
+    assert_eq!((affected.deliveries, affected.older_than_inbox), (3, 2));
+}

@@ -1,0 +1,30 @@
+//! The README's program is the example, at most 25 lines, and prints what the README says.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+const README: &str = include_str!("../../../README.md");
+const PROGRAM: &str = include_str!("../examples/readme.rs");
+
+/// The README's first block of this language.
+fn block(language: &str) -> &'static str {
+    let start = format!("```{language}\n");
+    let from = README.find(&start).expect("the block is there") + start.len();
+    let length = README[from..].find("```").expect("the block ends");
+    &README[from..from + length]
+}
+
+#[test]
+fn the_program_of_the_readme_is_the_example() {
+    assert_eq!(block("rust"), PROGRAM);
+    assert!(PROGRAM.lines().count() <= 25, "{} lines", PROGRAM.lines().count());
+}
+
+#[test]
+fn it_prints_what_the_readme_says() {
+    let example = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("../debug/examples/readme");
+    let folder = tempfile::tempdir().unwrap();
+    let output = Command::new(example).current_dir(folder.path()).output().expect("cargo test builds examples");
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), block("text"));
+}

@@ -1,0 +1,9 @@
+//! The transports that need no other process: handlers in this one, stdout, and nowhere.
+
+mod handler;
+mod noop;
+mod stdout;
+
+pub use handler::{Handlers, Incoming};
+pub use noop::Noop;
+pub use stdout::Stdout;

@@ -1,0 +1,23 @@
+//! Delivers nowhere: for measuring the relay, and for routes that only need their position to move.
+
+use async_trait::async_trait;
+use postroom_core::{Capabilities, Outbound, Receipt, Transport};
+
+/// Takes everything and keeps nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Noop;
+
+#[async_trait]
+impl Transport for Noop {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { name: "noop", pipelines_key: true, in_flight_max: None, envelope_bytes_max: None }
+    }
+
+    async fn deliver(&self, batch: Vec<Outbound>) {
+        for outbound in batch {
+            outbound.report(Ok(Receipt::default()));
+        }
+    }
+
+    async fn close(&self) {}
+}

@@ -1,0 +1,69 @@
+//! The store suite on the store in memory, with many lanes and with one.
+
+use std::sync::Arc;
+
+use postroom_conformance::stores::{Settings, StoreHarness};
+use postroom_memory::{Memory, MemoryOptions, MemoryTx};
+use postroom_testing::ManualClock;
+
+struct Harness<const LANES: u32> {
+    store: Memory,
+    clock: ManualClock,
+}
+
+impl<const LANES: u32> StoreHarness for Harness<LANES> {
+    type Tx = MemoryTx;
+    type Store = Memory;
+
+    async fn fresh(settings: Settings) -> Self {
+        let clock = ManualClock::new();
+        let options = MemoryOptions {
+            lanes: LANES,
+            clock: Arc::new(clock.clone()),
+            blocked_max: settings.blocked_max as usize,
+            ..MemoryOptions::default()
+        };
+        Self { store: Memory::with(options), clock }
+    }
+
+    fn store(&self) -> &Memory {
+        &self.store
+    }
+
+    async fn reopen(&self) -> Memory {
+        self.store.clone()
+    }
+
+    fn clock(&self) -> &ManualClock {
+        &self.clock
+    }
+
+    fn lanes(&self) -> usize {
+        LANES as usize
+    }
+
+    async fn begin(&self) -> MemoryTx {
+        self.store.begin()
+    }
+
+    async fn commit(&self, tx: MemoryTx) {
+        tx.commit();
+    }
+
+    async fn rollback(&self, tx: MemoryTx) {
+        tx.rollback();
+    }
+
+    async fn lose(&self, _id: &str) -> bool {
+        false
+    }
+}
+
+mod sixteen_lanes {
+    postroom_conformance::store_suite!(super::Harness<16>);
+}
+
+// As on a store with one writer: one active relay, others stand by.
+mod one_lane {
+    postroom_conformance::store_suite!(super::Harness<1>);
+}
