@@ -1,1 +1,9 @@
 //! From configuration to running relays: knows every store and transport.
+//!
+//! [`config`] reads what people wrote, [`stores`] and [`transports`] make the parts, [`relay`] runs them.
+
+pub mod config;
+mod reach;
+pub mod relay;
+pub mod stores;
+pub mod transports;

@@ -1,1 +1,40 @@
-//! The native log on one SQLite file.
+//! The native log on one SQLite file, shared by any number of processes.
+//!
+//! ```no_run
+//! # async fn shop() -> Result<(), Box<dyn std::error::Error>> {
+//! use postroom_core::{Event, Outbox};
+//! use postroom_sqlite::Sqlite;
+//!
+//! let store = Sqlite::create("shop.db").await?;
+//! let mut tx = store.begin().await?; // `begin immediate`: a writer from the start
+//! sqlx::query("update orders set paid = 1 where id = 7").execute(&mut *tx).await?;
+//! let appended = store.append(&mut tx, &Event::new("order.paid").key("order-7")).await?;
+//! tx.commit().await?;
+//! appended.wake();
+//! # Ok(()) }
+//! ```
+//!
+//! One writer at a time, so number order is commit order; one lane, so one relay delivers a route while others stand by.
+//! Commits are durable (`synchronous=FULL` in WAL mode): a power cut loses nothing that was reported as committed.
+//!
+//! The folders follow the contracts: [`Outbox`](postroom_core::Outbox) in `append`, [`Inbox`](postroom_core::Inbox) in
+//! `inbox`, [`Source`](postroom_core::Source) in `source/`, [`Desk`](postroom_core::Desk) in `desk/`,
+//! [`Schema`](postroom_core::Schema) in `schema`; `database` is how all of them reach the file.
+
+mod append;
+mod clock;
+mod database;
+mod desk;
+mod error;
+mod events;
+mod inbox;
+mod options;
+mod release;
+mod routes;
+mod schema;
+mod source;
+mod store;
+mod writer;
+
+pub use options::SqliteOptions;
+pub use store::Sqlite;

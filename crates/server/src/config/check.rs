@@ -1,0 +1,239 @@
+//! Compares a tree with the keys: what is unknown, what has the wrong kind, what lies outside its range.
+//!
+//! Looks at each value alone. What values mean together is [`super::read`]'s.
+
+use postroom_core::units::{format_duration, parse_duration, parse_rate, parse_size};
+use postroom_core::{Pattern, Start, valid_name};
+
+use super::keys::{Key, Kind, OTHER_TRANSPORTS, ROOT};
+use super::problem::{Problems, suggest};
+use super::tree::{Data, Entry, Node, Table};
+
+/// Everything in the tree that the keys do not allow.
+pub(crate) fn check(root: &Table, problems: &mut Problems) {
+    Check { problems }.table(ROOT, root, "");
+}
+
+struct Check<'a> {
+    problems: &'a mut Problems,
+}
+
+impl Check<'_> {
+    fn table(&mut self, keys: &'static [Key], table: &Table, path: &str) {
+        for entry in &table.0 {
+            match keys.iter().find(|key| key.name == entry.name) {
+                Some(key) => self.value(&key.kind, &entry.node, &join(path, key.name)),
+                None => self.unknown(keys, entry, path),
+            }
+        }
+    }
+
+    fn unknown(&mut self, keys: &'static [Key], entry: &Entry, path: &str) {
+        let name = &entry.name;
+        if path.rsplit('.').next() == Some("to") && OTHER_TRANSPORTS.contains(&name.as_str()) {
+            let known: Vec<_> = keys.iter().map(|k| k.name).collect();
+            let hint = format!("it has {}", known.join(", "));
+            return self.problems.at(&entry.place, format!("this build has no transport `{name}`"), Some(hint));
+        }
+        let names: Vec<_> = keys.iter().map(|k| k.name).collect();
+        let within = if path.is_empty() { String::new() } else { format!(" in `{path}`") };
+        self.problems.at(&entry.place, format!("unknown key `{name}`{within}"), suggest(name, &names));
+    }
+
+    fn value(&mut self, kind: &'static Kind, node: &Node, path: &str) {
+        if matches!(node.data, Data::Broken) {
+            return;
+        }
+        match kind {
+            Kind::Text | Kind::Path => drop(self.text(node, path, "a text")),
+            Kind::Secret => {
+                if !matches!(&node.data, Data::Text(text) if !text.is_empty()) {
+                    self.problems.at(&node.place, format!("`{path}` must be a text that is not empty"), None);
+                }
+            }
+            Kind::Start => {
+                if let Some(text) = self.text(node, path, "a time")
+                    && Start::parse(text).is_none()
+                {
+                    let hint = "choose now, beginning or a time such as 2026-01-02T03:04:05Z".to_owned();
+                    self.problems.at(&node.place, format!("`{path}` cannot be {text:?}"), Some(hint));
+                }
+            }
+            Kind::Pattern => {
+                if let Some(text) = self.text(node, path, "a pattern")
+                    && let Err(error) = Pattern::parse(text)
+                {
+                    self.problems.at(&node.place, format!("`{path}`: {error}"), None);
+                }
+            }
+            Kind::Duration(least) => {
+                if let Some(duration) = self.unit(node, path, ("a duration", "30s"), parse_duration)
+                    && duration < *least
+                {
+                    let (is, least) = (format_duration(duration), format_duration(*least));
+                    self.problems.at(&node.place, format!("`{path}` is {is}, the least is {least}"), None);
+                }
+            }
+            Kind::DurationOrNever => {
+                if node.text() != Some("never") {
+                    self.unit(node, path, ("a duration or \"never\"", "7d"), parse_duration);
+                }
+            }
+            Kind::Size => {
+                if self.unit(node, path, ("a size", "4MiB"), parse_size) == Some(0) {
+                    self.problems.at(&node.place, format!("`{path}` must be at least one byte"), None);
+                }
+            }
+            Kind::Rate => drop(self.unit(node, path, ("a rate", "50/s"), parse_rate)),
+            Kind::Count => {
+                if node.count().is_none() {
+                    self.wrong(node, path, "a whole number from 1");
+                }
+            }
+            Kind::Share => {
+                if node.share().is_none() {
+                    self.wrong(node, path, "a number from 0 to 1");
+                }
+            }
+            Kind::Word(words) => {
+                if let Some(text) = self.text(node, path, "a text")
+                    && !words.contains(&text)
+                {
+                    let hint = format!("choose {}", words.join(", "));
+                    self.problems.at(&node.place, format!("`{path}` cannot be {text:?}"), Some(hint));
+                }
+            }
+            Kind::Either(one, other) => {
+                let structured = matches!(node.data, Data::List(_) | Data::Table(_));
+                self.value(if structured { other } else { one }, node, path);
+            }
+            Kind::List(_) | Kind::Table(_) | Kind::Choice(_) | Kind::Named(_) | Kind::Routes(_) | Kind::Open(_) => {
+                self.structure(kind, node, path);
+            }
+        }
+    }
+
+    fn structure(&mut self, kind: &'static Kind, node: &Node, path: &str) {
+        match (kind, &node.data) {
+            (Kind::List(kind), Data::List(list)) => {
+                if list.is_empty() {
+                    self.problems.at(&node.place, format!("`{path}` is an empty list"), Some(emptiness(kind)));
+                }
+                for entry in list {
+                    self.value(kind, entry, path);
+                }
+            }
+            (Kind::List(_), _) => self.wrong(node, path, "a list"),
+            (Kind::Table(keys), Data::Table(table)) => self.table(keys, table, path),
+            (Kind::Choice(keys), Data::Table(table)) => {
+                self.table(keys, table, path);
+                self.choice(keys, node, table, path);
+            }
+            (Kind::Open(kind), Data::Table(table)) => {
+                for entry in &table.0 {
+                    self.value(kind, &entry.node, &join(path, &entry.name));
+                }
+            }
+            (Kind::Named(keys), Data::Table(table)) => {
+                for entry in &table.0 {
+                    self.name(&entry.name, &entry.place, path);
+                    let path = join(path, &entry.name);
+                    match &entry.node.data {
+                        Data::Table(table) => self.table(keys, table, &path),
+                        _ => self.wrong(&entry.node, &path, "a table"),
+                    }
+                }
+            }
+            (Kind::Named(_), _) => self.wrong(node, path, &format!("written as [{path}.NAME]")),
+            (Kind::Routes(keys), Data::List(list)) => {
+                for entry in list {
+                    self.route(keys, entry, path);
+                }
+            }
+            (Kind::Routes(_), _) => self.wrong(node, path, &format!("written as [[{path}]]")),
+            _ => self.wrong(node, path, "a table"),
+        }
+    }
+
+    fn route(&mut self, keys: &'static [Key], node: &Node, path: &str) {
+        let Data::Table(table) = &node.data else { return self.wrong(node, path, "written as [[route]]") };
+        match table.get("name") {
+            None => self.problems.at(&node.place, "this route has no `name`", None),
+            Some(name) => {
+                if let Some(text) = name.text() {
+                    self.name(text, &name.place, path);
+                }
+            }
+        }
+        self.table(keys, table, &join(path, table.text("name").unwrap_or("?")));
+    }
+
+    fn choice(&mut self, keys: &'static [Key], node: &Node, table: &Table, path: &str) {
+        let names: Vec<_> = keys.iter().map(|k| k.name).collect();
+        let hint = Some(format!("give exactly one of {}", names.join(", ")));
+        match table.0.as_slice() {
+            [] => self.problems.at(&node.place, format!("`{path}` is empty"), hint),
+            [_] => {}
+            several => {
+                let given: Vec<_> = several.iter().map(|e| e.name.as_str()).collect();
+                self.problems.at(&node.place, format!("`{path}` has more than one: {}", given.join(", ")), hint);
+            }
+        }
+    }
+
+    fn name(&mut self, name: &str, place: &super::tree::Place, path: &str) {
+        if !valid_name(name) {
+            let hint = "use lower-case letters, digits, `-`, `_` and `.`, at most 63, starting with a letter or digit"
+                .to_owned();
+            self.problems.at(place, format!("{name:?} cannot be the name of a {path}"), Some(hint));
+        }
+    }
+
+    fn text<'n>(&mut self, node: &'n Node, path: &str, what: &str) -> Option<&'n str> {
+        match node.text() {
+            Some("") => self.problems.at(&node.place, format!("`{path}` is empty"), None),
+            Some(text) => return Some(text),
+            None => self.wrong(node, path, what),
+        }
+        None
+    }
+
+    fn unit<T>(
+        &mut self,
+        node: &Node,
+        path: &str,
+        (what, example): (&str, &str),
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        match &node.data {
+            Data::Text(text) => match parse(text) {
+                Ok(value) => return Some(value),
+                Err(error) => {
+                    let hint = what.contains("never").then(|| "\"never\" keeps it for ever".to_owned());
+                    self.problems.at(&node.place, format!("`{path}`: {error}"), hint);
+                }
+            },
+            Data::Integer(_) | Data::Float(_) => {
+                let message = format!("`{path}` = {} has no unit", node.data.describe());
+                self.problems.at(&node.place, message, Some(format!("write {what} such as {example:?}")));
+            }
+            _ => self.wrong(node, path, what),
+        }
+        None
+    }
+
+    fn wrong(&mut self, node: &Node, path: &str, what: &str) {
+        self.problems.at(&node.place, format!("`{path}` must be {what}, not {}", node.data.describe()), None);
+    }
+}
+
+fn join(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}
+
+fn emptiness(kind: &Kind) -> String {
+    match kind {
+        Kind::Pattern => "leave it out, or write [\"*\"], to want everything".to_owned(),
+        _ => "give at least one entry, or leave it out".to_owned(),
+    }
+}

@@ -1,0 +1,251 @@
+//! What a `[[route]]` means: its stores, policies, envelope and destination.
+//!
+//! As in [`super::read`], what has been reported already counts as absent.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use postroom_core::envelope::{FieldTable, Format, Part};
+use postroom_core::units::{parse_duration, parse_rate};
+use postroom_core::{BreakerPolicy, Delays, Filter, OnDead, OnFailure, Pattern, RetryPolicy, RouteDefinition, Start};
+
+use super::problem::{nearest, suggest};
+use super::read::Read;
+use super::tree::{Node, Origin, Table};
+use super::typed::{ExecPeer, ExecTarget, NO_STORE_HINT, RouteConfig, Target};
+
+impl Read<'_> {
+    /// The routes of a list of tables.
+    pub(super) fn routes(&mut self, list: &[Node], stores: &[String], retry: &Table) -> Vec<RouteConfig> {
+        let mut routes: Vec<RouteConfig> = Vec::new();
+        let mut seen: Vec<(&str, &Node)> = Vec::new();
+        let configured: Vec<&str> =
+            list.iter().filter_map(|n| n.table().filter(|t| t.get("to").is_some())?.text("name")).collect();
+        for node in list {
+            let Some(table) = node.table() else { continue };
+            let name = table.text("name").unwrap_or_default();
+            if let Some((_, first)) = seen.iter().find(|(other, _)| *other == name && !name.is_empty())
+                && let Some(node) = table.get("name")
+            {
+                let message = format!("route `{name}` is there twice; the first is at {}", first.place.origin);
+                self.problems.at(&node.place, message, Some("give each route its own name".to_owned()));
+            }
+            if let Some(node) = table.get("name") {
+                seen.push((name, node));
+            }
+            let Some(to) = table.get("to") else {
+                if matches!(node.place.origin, Origin::File { .. }) {
+                    let hint = "add for instance to = { stdout = {} }".to_owned();
+                    self.problems.at(&node.place, format!("route `{name}` has no `to`"), Some(hint));
+                } else {
+                    let hint = nearest(name, configured.iter().copied()).map(|near| format!("did you mean `{near}`?"));
+                    self.problems.at(&node.place, format!("there is no route `{name}`"), hint);
+                }
+                continue;
+            };
+            let stores = self.route_stores(name, node, table, stores);
+            let retry = self.retry(table.table("retry"), retry);
+            let envelope = self.envelope(table.get("envelope"));
+            let breaker = self.breaker(table.table("breaker"));
+            let Some(target) = self.target(name, to) else { continue };
+            if let (Format::CloudEventsBinary, Target::Exec(_) | Target::Stdout, Some(node)) =
+                (&envelope, &target, table.get("envelope"))
+            {
+                let message =
+                    format!("`cloudevents-binary` needs headers, and route `{name}` goes where there are none");
+                self.problems.at(&node.place, message, Some("choose cloudevents-structured, raw or fields".to_owned()));
+            }
+            let definition = definition(table, &target);
+            let rate = table.text("rate").and_then(|text| parse_rate(text).ok());
+            routes.push(RouteConfig { definition, stores, to: target, envelope, retry, breaker, rate });
+        }
+        routes
+    }
+
+    fn route_stores(&mut self, name: &str, node: &Node, table: &Table, stores: &[String]) -> Vec<String> {
+        let Some(value) = table.get("store") else {
+            let (message, hint) = match stores {
+                [] => (format!("route `{name}` has no store: none is configured"), NO_STORE_HINT.to_owned()),
+                _ => (
+                    format!("route `{name}` does not say which store it serves"),
+                    format!("add store = \"*\", or one of {}", stores.join(", ")),
+                ),
+            };
+            self.problems.at(&node.place, message, Some(hint));
+            return Vec::new();
+        };
+        let mut chosen = Vec::new();
+        for entry in value.list().unwrap_or(std::slice::from_ref(value)) {
+            match entry.text() {
+                Some("*") => chosen.extend_from_slice(stores),
+                Some(text) if stores.iter().any(|s| s == text) => chosen.push(text.to_owned()),
+                Some(text) if !text.is_empty() => {
+                    let known: Vec<&str> = stores.iter().map(String::as_str).collect();
+                    let hint = suggest(text, &known).unwrap_or_else(|| NO_STORE_HINT.to_owned());
+                    let message = format!("route `{name}` names store `{text}`, which is not configured");
+                    self.problems.at(&entry.place, message, Some(hint));
+                }
+                _ => {}
+            }
+        }
+        let mut seen = HashSet::new();
+        chosen.retain(|store| seen.insert(store.clone()));
+        chosen
+    }
+
+    /// A route's retries: its own where it has them, `[retry]` for the rest.
+    pub(super) fn retry(&mut self, own: Option<&Table>, common: &Table) -> RetryPolicy {
+        let empty = Table::default();
+        let own = own.unwrap_or(&empty);
+        self.retry_conflict(own);
+        let of = |name: &str| own.get(name).or_else(|| common.get(name));
+        let schedule = own.get("schedule").or_else(|| {
+            // A route with delays of its own does not want the common schedule.
+            let plain = own.get("base").is_none() && own.get("max").is_none();
+            common.get("schedule").filter(|_| plain)
+        });
+        let time = |name| of(name).and_then(Node::text).and_then(|t| parse_duration(t).ok()).unwrap_or_default();
+        let delays = if let Some(list) = schedule.and_then(Node::list) {
+            Delays::Schedule(list.iter().filter_map(|n| parse_duration(n.text()?).ok()).collect())
+        } else {
+            let (base, max) = (time("base"), time("max"));
+            self.in_order(own, ("base", base), ("max", max));
+            Delays::Exponential { base, max }
+        };
+        RetryPolicy {
+            delays,
+            jitter: of("jitter").and_then(Node::share).unwrap_or_default(),
+            attempts: of("attempts").and_then(Node::count).unwrap_or(1),
+        }
+    }
+
+    fn retry_conflict(&mut self, table: &Table) {
+        let set = |name| table.get(name).is_some_and(|n: &Node| !n.is_default());
+        if let Some(schedule) = table.get("schedule")
+            && (set("base") || set("max"))
+        {
+            let hint = "leave `schedule` out, or `base` and `max`".to_owned();
+            self.problems.at(&schedule.place, "`schedule` replaces `base` and `max`; both are given", Some(hint));
+        }
+    }
+
+    fn breaker(&mut self, table: Option<&Table>) -> BreakerPolicy {
+        let empty = Table::default();
+        let table = table.unwrap_or(&empty);
+        let policy = BreakerPolicy {
+            failures: table.count("failures"),
+            cooldown: table.duration("cooldown"),
+            cooldown_max: table.duration("cooldown_max"),
+        };
+        self.in_order(table, ("cooldown", policy.cooldown), ("cooldown_max", policy.cooldown_max));
+        policy
+    }
+
+    fn envelope(&mut self, node: Option<&Node>) -> Format {
+        let Some(node) = node else { return Format::CloudEventsStructured };
+        match node.text() {
+            Some("cloudevents-binary") => return Format::CloudEventsBinary,
+            Some("raw") => return Format::Raw,
+            Some(_) => return Format::CloudEventsStructured,
+            None => {}
+        }
+        let Some(fields) = node.table().and_then(|t| t.table("fields")).filter(|f| !f.0.is_empty()) else {
+            if let Some(table) = node.table()
+                && table.get("fields").is_none_or(|f| f.table().is_some())
+            {
+                let hint = "write for instance { fields = { event_id = \"id\", data = \"payload\" } }".to_owned();
+                self.problems.at(&node.place, "the envelope has no fields", Some(hint));
+            }
+            return Format::CloudEventsStructured;
+        };
+        let mut parts = Vec::new();
+        for entry in &fields.0 {
+            let (from, time) = match entry.node.table() {
+                Some(table) => (table.text("from"), table.text("time")),
+                None => (entry.node.text(), None),
+            };
+            match from.map(|from| Part::parse(from, time)) {
+                Some(Ok(part)) => parts.push((entry.name.clone(), part)),
+                Some(Err(error)) => {
+                    self.problems.at(&entry.node.place, format!("envelope field `{}`: {error}", entry.name), None);
+                }
+                None if entry.node.table().is_some_and(|t| t.get("from").is_none()) => {
+                    let message = format!("envelope field `{}` has no `from`", entry.name);
+                    self.problems.at(&entry.node.place, message, None);
+                }
+                None => {}
+            }
+        }
+        Format::Fields(FieldTable::new(parts))
+    }
+
+    fn target(&mut self, route: &str, to: &Node) -> Option<Target> {
+        let table = to.table()?;
+        let Some(exec) = table.get("exec") else {
+            return match table.0.first()?.name.as_str() {
+                "stdout" => Some(Target::Stdout),
+                "noop" => Some(Target::Noop),
+                _ => None,
+            };
+        };
+        let parts = exec.table()?;
+        let peer = match (parts.get("command"), parts.get("socket")) {
+            (Some(command), None) => {
+                ExecPeer::Command(command.list()?.iter().filter_map(|n| n.text().map(str::to_owned)).collect())
+            }
+            (None, Some(socket)) => ExecPeer::Socket(PathBuf::from(socket.text()?)),
+            // A mistyped key has been reported; it was meant to be one of the two.
+            (None, None) if parts.0.iter().any(|e| !["in_flight", "timeout"].contains(&e.name.as_str())) => {
+                return None;
+            }
+            (both, _) => {
+                let said = if both.is_some() { "has both `command` and `socket`" } else { "has no `command`" };
+                let hint = "give command = [\"program\", \"argument\"] or socket = \"path\"".to_owned();
+                self.problems.at(&exec.place, format!("the exec of route `{route}` {said}"), Some(hint));
+                return None;
+            }
+        };
+        Some(Target::Exec(ExecTarget { peer, in_flight: parts.count("in_flight"), timeout: parts.duration("timeout") }))
+    }
+}
+
+fn definition(table: &Table, target: &Target) -> RouteDefinition {
+    let patterns = |name: &str| -> Vec<Pattern> {
+        let list = table.get(name).and_then(Node::list).unwrap_or_default();
+        list.iter().filter_map(|n| Pattern::parse(n.text()?).ok()).collect()
+    };
+    RouteDefinition {
+        name: table.text("name").unwrap_or_default().to_owned(),
+        filter: Filter {
+            types: patterns("match"),
+            aggregate_type: patterns("aggregate_type"),
+            tenant: patterns("tenant"),
+        },
+        start: table.text("start").and_then(Start::parse).unwrap_or(Start::Now),
+        to: describe(target),
+        on_failure: if table.text("on_failure") == Some("skip") { OnFailure::Skip } else { OnFailure::Block },
+        on_dead: if table.text("on_dead") == Some("hold") { OnDead::Hold } else { OnDead::Continue },
+    }
+}
+
+/// Where it goes, for people. Of a command only what cannot be a password: the program, and a script's path.
+fn describe(target: &Target) -> String {
+    match target {
+        Target::Stdout => "stdout".to_owned(),
+        Target::Noop => "noop".to_owned(),
+        Target::Exec(exec) => match &exec.peer {
+            ExecPeer::Socket(path) => format!("exec {}", path.display()),
+            ExecPeer::Command(command) => {
+                let script = command.get(1).filter(|argument| is_script(argument));
+                let shown = command.first().into_iter().chain(script).map(String::as_str);
+                format!("exec {}", shown.collect::<Vec<_>>().join(" "))
+            }
+        },
+    }
+}
+
+fn is_script(argument: &str) -> bool {
+    let suffix = argument.rsplit_once('.').map_or("", |(_, suffix)| suffix);
+    let short = (1..=4).contains(&suffix.len()) && suffix.chars().all(|c| c.is_ascii_lowercase());
+    short && !argument.starts_with('-') && !argument.contains([':', '=', '@'])
+}

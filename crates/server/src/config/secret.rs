@@ -1,0 +1,98 @@
+//! A database's URL that never shows its password.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+/// The URL of a store. `Debug`, `Display` and serialisation replace passwords by `***`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct StoreUrl(String);
+
+impl StoreUrl {
+    /// A URL, password included.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self(url.into())
+    }
+
+    /// The URL as it is, for opening the store and nothing else.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// What stands before the first `:`, for instance `sqlite`.
+    pub fn scheme(&self) -> &str {
+        self.0.split_once(':').map_or("", |(scheme, _)| scheme)
+    }
+}
+
+impl fmt::Display for StoreUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some((scheme, rest)) = self.0.split_once("://") else { return f.write_str(&self.0) };
+        write!(f, "{scheme}://")?;
+        // A password may contain `@`, `/`, `?` and anything else unescaped: all up to the last `@` is doubtful.
+        let after = match rest.rsplit_once('@') {
+            Some((login, host)) => {
+                let user = login.split(':').next().unwrap_or_default();
+                let user = if user.contains(['/', '?']) { "***" } else { user };
+                write!(f, "{user}{}@", if login.contains(':') { ":***" } else { "" })?;
+                host
+            }
+            None => rest,
+        };
+        let (address, query) = match after.split_once('?') {
+            Some((address, query)) => (address, Some(query)),
+            None => (after, None),
+        };
+        f.write_str(address)?;
+        let Some(query) = query else { return Ok(()) };
+        for (n, pair) in query.split('&').enumerate() {
+            let name = pair.split('=').next().unwrap_or_default();
+            let secret = ["pass", "secret", "token", "key"].iter().any(|word| name.to_lowercase().contains(word));
+            f.write_str(if n == 0 { "?" } else { "&" })?;
+            if secret { write!(f, "{name}=***")? } else { f.write_str(pair)? }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for StoreUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StoreUrl({self})")
+    }
+}
+
+impl Serialize for StoreUrl {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_shown_nowhere() {
+        for (url, shown) in [
+            ("sqlite://shop.db", "sqlite://shop.db"),
+            ("postgres://shop@db/shop", "postgres://shop@db/shop"),
+            ("postgres://shop:canary@db:5432/shop?sslmode=require", "postgres://shop:***@db:5432/shop?sslmode=require"),
+            ("postgres://shop:canary/x@y:canary@db/shop", "postgres://shop:***@db/shop"),
+            ("postgres://db/shop?user=a&password=canary", "postgres://db/shop?user=a&password=***"),
+            ("postgres://shop:can?canary@db/shop", "postgres://shop:***@db/shop"),
+            ("postgres://db/shop?password=canary@x", "postgres://***@x"),
+            ("sqlite://shop.db?encryption_key=canary", "sqlite://shop.db?encryption_key=***"),
+        ] {
+            let url = StoreUrl::new(url);
+            assert_eq!(url.to_string(), shown);
+            assert_eq!(format!("{url:?}"), format!("StoreUrl({shown})"));
+            assert_eq!(serde_json::to_string(&url).unwrap(), format!("{shown:?}"));
+        }
+    }
+
+    #[test]
+    fn the_url_itself_is_there_for_who_opens_it() {
+        assert_eq!(StoreUrl::new("postgres://u:p@h/d").expose(), "postgres://u:p@h/d");
+        assert_eq!(StoreUrl::new("sqlite:shop.db").scheme(), "sqlite");
+    }
+}

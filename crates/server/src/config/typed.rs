@@ -1,0 +1,160 @@
+//! A configuration with its meaning: what the server starts from.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use postroom_core::envelope::Format;
+use postroom_core::{BreakerPolicy, Budget, Limits, Retention, RetryPolicy, RouteDefinition};
+
+use super::problem::{ConfigError, Problem, suggest};
+use super::secret::StoreUrl;
+use super::show::Setting;
+
+/// A whole configuration; valid by construction.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Name of the instance.
+    pub name: String,
+    /// The stores, in the order of the file.
+    pub stores: Vec<StoreConfig>,
+    /// The relay's settings.
+    pub relay: RelayConfig,
+    /// The routes, in the order of the file.
+    pub routes: Vec<RouteConfig>,
+    /// How long things are kept.
+    pub retention: Retention,
+    /// What an event may be at most.
+    pub limits: Limits,
+    /// How lines on stderr look.
+    pub log: LogConfig,
+    /// The file it was read from, if there was one.
+    pub file: Option<PathBuf>,
+    pub(super) settings: Vec<Setting>,
+}
+
+/// One `[store.NAME]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreConfig {
+    /// Its name.
+    pub name: String,
+    /// Where it is. A relative path of SQLite is relative to the working folder, not to the file.
+    pub url: StoreUrl,
+    /// The CloudEvents `source` of its events.
+    pub source: String,
+    /// Shortest pause between two looks.
+    pub poll_min: Duration,
+    /// Longest pause between two looks.
+    pub poll_max: Duration,
+}
+
+/// `[relay]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RelayConfig {
+    /// How long a relay may hold a lane before another may take it.
+    pub lease: Duration,
+    /// Most deliveries on their way or not yet settled.
+    pub in_flight_max: usize,
+    /// How long a stop waits for what is in flight.
+    pub shutdown_grace: Duration,
+    /// How much one take brings.
+    pub take: Budget,
+}
+
+/// One `[[route]]`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RouteConfig {
+    /// What the store keeps of it.
+    pub definition: RouteDefinition,
+    /// Names of the stores it serves.
+    pub stores: Vec<String>,
+    /// Where it goes.
+    pub to: Target,
+    /// What is sent.
+    pub envelope: Format,
+    /// How it retries.
+    pub retry: RetryPolicy,
+    /// When it stops asking.
+    pub breaker: BreakerPolicy,
+    /// Most deliveries per second; `None` is no limit.
+    pub rate: Option<f64>,
+}
+
+/// Where a route goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// A child process, or a unix socket, that speaks JSON lines.
+    Exec(ExecTarget),
+    /// One envelope per line.
+    Stdout,
+    /// Nowhere.
+    Noop,
+}
+
+/// `to = { exec = { … } }`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExecTarget {
+    /// Who answers.
+    pub peer: ExecPeer,
+    /// Most events given before they are answered.
+    pub in_flight: usize,
+    /// How long an answer may take.
+    pub timeout: Duration,
+}
+
+/// Who answers an `exec` route.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ExecPeer {
+    /// A program and its arguments, run in the working folder.
+    Command(Vec<String>),
+    /// A unix socket.
+    Socket(PathBuf),
+}
+
+/// `[log]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogConfig {
+    /// How lines look.
+    pub format: LogFormat,
+    /// The least important lines shown: error, warn, info, debug or trace.
+    pub level: &'static str,
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Human on a terminal, JSON otherwise.
+    Auto,
+    /// For people.
+    Human,
+    /// One JSON object a line.
+    Json,
+}
+
+impl Config {
+    /// The store of this name; the only one when no name is given.
+    pub fn store(&self, name: Option<&str>) -> Result<&StoreConfig, ConfigError> {
+        let names: Vec<&str> = self.stores.iter().map(|s| s.name.as_str()).collect();
+        let problem = match (name, self.stores.as_slice()) {
+            (_, []) => Problem::new("no store is configured").hint(NO_STORE_HINT),
+            (None, [only]) => return Ok(only),
+            (None, _) => Problem::new(format!("there are {} stores", names.len()))
+                .hint(format!("choose one with --store: {}", names.join(", "))),
+            (Some(name), stores) => {
+                if let Some(store) = stores.iter().find(|s| s.name == name) {
+                    return Ok(store);
+                }
+                let hint = suggest(name, &names).unwrap_or_default();
+                Problem::new(format!("there is no store `{name}`")).hint(hint)
+            }
+        };
+        Err(problem.into())
+    }
+
+    /// Every value in force, and where it came from. Passwords are not in it.
+    pub fn show(&self) -> &[Setting] {
+        &self.settings
+    }
+}
+
+/// What to do when no store is configured.
+pub(super) const NO_STORE_HINT: &str = "add [store.main] with url = \"sqlite://postroom.db\" to postroom.toml, or set POSTROOM_STORE__MAIN__URL or DATABASE_URL";

@@ -1,0 +1,176 @@
+//! Runs the relay that a configuration describes.
+//!
+//! Chooses the routes and puts the parts together. How stores are waited for is `reach`'s, what happens to a
+//! delivery is [`postroom_relay`]'s.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use postroom_core::StoreError;
+use postroom_relay::{Observer, Relay, RelayError, RelayOptions, RouteRun};
+
+use crate::config::{Config, ConfigError, Problem, RouteConfig, StoreConfig};
+use crate::reach::{self, Ready};
+use crate::transports;
+
+/// What a run is told beside its configuration.
+#[derive(Debug, Clone, Default)]
+pub struct RunOptions {
+    /// Serve only these routes; empty serves all.
+    pub routes: Vec<String>,
+    /// Return when nothing is due, in flight or retrying.
+    pub drain: bool,
+}
+
+/// Why a relay did not start, or stopped.
+#[derive(Debug)]
+pub enum RunError {
+    /// What was asked for is not in the configuration.
+    Config(ConfigError),
+    /// No store answered in time; each with its last error.
+    Unreachable(Vec<(String, StoreError)>),
+    /// A store answered that it will not do: its schema, a missing right, not a store at all.
+    Refused {
+        /// The store.
+        store: String,
+        /// What it said.
+        error: StoreError,
+    },
+    /// A route cannot be served.
+    Relay(RelayError),
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Config(error) => write!(f, "{error}"),
+            Self::Unreachable(stores) => {
+                let said: Vec<_> = stores.iter().map(|(store, error)| format!("store {store:?}: {error}")).collect();
+                write!(f, "no store can be reached: {}", said.join("; "))
+            }
+            Self::Refused { store, error } => write!(f, "store {store:?} cannot be used: {error}"),
+            Self::Relay(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl std::error::Error for RunError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Config(_) => None,
+            Self::Unreachable(stores) => stores.first()?.1.source(),
+            Self::Refused { error, .. } => error.source(),
+            Self::Relay(error) => error.source(),
+        }
+    }
+}
+
+/// Runs the relay until `shutdown` resolves or, draining, until nothing is left.
+///
+/// Waits up to ten seconds for a first store. Once one has answered the relay runs, and stores that cannot be reached are
+/// asked again in the background. Another relay of the same name is no error; each logs one warning.
+pub async fn run(
+    config: &Config,
+    options: RunOptions,
+    observer: Arc<dyn Observer>,
+    shutdown: impl Future<Output = ()> + Send,
+) -> Result<(), RunError> {
+    let routes = chosen(config, &options.routes).map_err(RunError::Config)?;
+    let wanted = |store: &&StoreConfig| routes.iter().any(|route| route.stores.contains(&store.name));
+    let stores: Vec<&StoreConfig> = config.stores.iter().filter(wanted).collect();
+
+    tokio::pin!(shutdown);
+    let ready = tokio::select! {
+        ready = reach::reach(&stores, config.limits) => ready?,
+        () = &mut shutdown => return Ok(()),
+    };
+    let mut relay = Relay::new(relay_options(config, &stores, options.drain)).observer(observer);
+    for route in &routes {
+        for store in stores.iter().filter(|store| route.stores.contains(&store.name)) {
+            if let Some(ready) = ready.get(&store.name) {
+                relay = relay.serve(route_run(route, store, ready.clone()));
+            }
+        }
+    }
+    tracing::info!(name = config.name, routes = routes.len(), stores = stores.len(), "relay starts");
+    tokio::select! {
+        result = relay.run(shutdown) => result.map_err(RunError::Relay),
+        () = look_for_namesakes(&config.name, config.relay.lease, &ready) => Ok(()),
+    }
+}
+
+/// The routes that were asked for.
+fn chosen<'c>(config: &'c Config, names: &[String]) -> Result<Vec<&'c RouteConfig>, ConfigError> {
+    if config.routes.is_empty() {
+        let hint = "add a [[route]] to the configuration; `postroom config init` shows how";
+        return Err(Problem::new("no route is configured, so there is nothing to relay").hint(hint).into());
+    }
+    if names.is_empty() {
+        return Ok(config.routes.iter().collect());
+    }
+    let known: Vec<&str> = config.routes.iter().map(|route| route.definition.name.as_str()).collect();
+    let unknown = names.iter().filter(|name| !known.contains(&name.as_str()));
+    let problems: Vec<Problem> = unknown
+        .map(|name| {
+            Problem::new(format!("there is no route `{name}`")).hint(format!("configured are {}", known.join(", ")))
+        })
+        .collect();
+    if problems.is_empty() {
+        Ok(config.routes.iter().filter(|route| names.contains(&route.definition.name)).collect())
+    } else {
+        Err(ConfigError { problems })
+    }
+}
+
+fn relay_options(config: &Config, stores: &[&StoreConfig], drain: bool) -> RelayOptions {
+    let defaults = RelayOptions::default();
+    RelayOptions {
+        name: config.name.clone(),
+        lease: config.relay.lease,
+        in_flight_max: config.relay.in_flight_max,
+        shutdown_grace: config.relay.shutdown_grace,
+        take: config.relay.take,
+        // One pace for all stores of a relay: the keenest that any of them asks for.
+        poll_min: stores.iter().map(|store| store.poll_min).min().unwrap_or(defaults.poll_min),
+        poll_max: stores.iter().map(|store| store.poll_max).min().unwrap_or(defaults.poll_max),
+        retention: Some(config.retention),
+        drain,
+    }
+}
+
+fn route_run(route: &RouteConfig, store: &StoreConfig, ready: Ready) -> RouteRun {
+    RouteRun {
+        store_name: store.name.clone(),
+        store: ready.boxed(),
+        definition: route.definition.clone(),
+        transport: transports::build(route, store),
+        retry: route.retry.clone(),
+        breaker: route.breaker,
+        rate: route.rate,
+    }
+}
+
+/// Warns once when another live relay has our name. Never returns.
+///
+/// Looks for the first time after one lease: until then a crashed predecessor may still count as alive.
+async fn look_for_namesakes(name: &str, lease: Duration, stores: &BTreeMap<String, Ready>) {
+    loop {
+        tokio::time::sleep(lease).await;
+        for store in stores.values().filter_map(Ready::peek) {
+            // A store that does not answer is reported by the routes it serves.
+            let Ok(relays) = store.desk().relays().await else { continue };
+            if relays.iter().filter(|relay| relay.alive && relay.relay == name).count() > 1 {
+                tracing::warn!(
+                    name,
+                    store = store.name(),
+                    "another live relay has the same name; both work, but give each its own to tell them apart"
+                );
+                return std::future::pending().await;
+            }
+        }
+    }
+}

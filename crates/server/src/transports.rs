@@ -1,0 +1,27 @@
+//! Builds the transports of a configuration. One line here per kind of transport.
+
+use std::sync::Arc;
+
+use postroom_core::Transport;
+use postroom_core::envelope::{Binding, Encoder};
+use postroom_exec::{Exec, ExecOptions, Target as ExecChild};
+use postroom_relay::{Noop, Stdout};
+
+use crate::config::{ExecPeer, RouteConfig, StoreConfig, Target};
+
+/// The transport of a route, for the events of one store.
+pub fn build(route: &RouteConfig, store: &StoreConfig) -> Arc<dyn Transport> {
+    let encoder = Encoder::new(route.envelope.clone(), Binding::Http, &store.source);
+    match &route.to {
+        Target::Exec(exec) => {
+            let child = match &exec.peer {
+                ExecPeer::Command(command) => ExecChild::Command(command.clone()),
+                ExecPeer::Socket(path) => ExecChild::Socket(path.clone()),
+            };
+            let options = ExecOptions::new(&route.definition.name, child, encoder);
+            Arc::new(Exec::new(ExecOptions { in_flight: exec.in_flight, timeout: exec.timeout, ..options }))
+        }
+        Target::Stdout => Arc::new(Stdout::new(encoder)),
+        Target::Noop => Arc::new(Noop),
+    }
+}

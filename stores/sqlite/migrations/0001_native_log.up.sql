@@ -1,0 +1,169 @@
+-- The native log and everything a relay, a consumer and an operator keep beside it.
+-- Times are whole microseconds since 1970, UTC. Other languages may insert into postroom_log and postroom_inbox.
+
+create table postroom_meta (
+  name  text not null primary key,
+  value integer not null
+) without rowid;
+
+-- Autoincrement: a plain rowid would start at 1 again once retention has emptied the table, and nobody would read that.
+-- The payload stands last, so that reading the other columns never walks its pages.
+create table postroom_log (
+  seq            integer primary key autoincrement,
+  lane           integer not null default 0,
+  id             text not null default (lower(hex(randomblob(16)))),
+  type           text not null,
+  key            text,
+  aggregate_type text,
+  aggregate_id   text,
+  tenant         text,
+  content_type   text not null default 'application/json',
+  headers        text not null default '{}',
+  attributes     text not null default '{}',
+  correlation_id text,
+  causation_id   text,
+  schema_version integer not null default 1,
+  occurred_at    integer not null default (cast(unixepoch('subsec') * 1000000 as integer)),
+  available_at   integer,
+  appended_at    integer not null default (cast(unixepoch('subsec') * 1000000 as integer)),
+  payload        blob not null
+);
+create index postroom_log_id on postroom_log (id);
+create index postroom_log_key on postroom_log (coalesce(key, aggregate_id)) where coalesce(key, aggregate_id) is not null;
+
+create table postroom_append_key (
+  word text not null unique,
+  at   integer not null
+);
+
+create table postroom_route (
+  name          text not null primary key,
+  filter        text not null,
+  destination   text not null,
+  on_failure    text not null,
+  on_dead       text not null,
+  start         text not null,
+  start_seq     integer not null,
+  start_at      integer,
+  registered_at integer not null,
+  paused_by     text
+) without rowid;
+
+-- One heartbeat per boot of a relay; routes is an object of route name to health.
+create table postroom_relay (
+  boot        text not null primary key,
+  name        text not null,
+  version     text not null,
+  started_at  integer not null,
+  seen_at     integer not null,
+  alive_until integer not null,
+  routes      text not null default '{}'
+) without rowid;
+
+create table postroom_lane (
+  route  text not null,
+  lane   integer not null,
+  holder text,
+  term   integer not null,
+  primary key (route, lane)
+) without rowid;
+
+-- The owner writes hwm to parked as absolute values and counts its writes; recovered and discarded only grow by the
+-- rows that really changed, because operators change them too.
+create table postroom_checkpoint (
+  route     text not null,
+  lane      integer not null,
+  term      integer not null,
+  writes    integer not null default 0,
+  hwm       integer not null,
+  unsettled text not null default '[]',
+  base      integer not null,
+  seen      integer not null default 0,
+  delivered integer not null default 0,
+  filtered  integer not null default 0,
+  parked    integer not null default 0,
+  recovered integer not null default 0,
+  discarded integer not null default 0,
+  primary key (route, lane)
+) without rowid;
+
+-- Only what did not go straight through. due is null while blocked or dead. round counts how often a dead one was
+-- made due again, so that its tries are told apart.
+create table postroom_delivery (
+  handle   integer primary key autoincrement,
+  route    text not null,
+  seq      integer not null,
+  replay   integer not null default 0,
+  key      text,
+  state    text not null check (state in ('due', 'retrying', 'blocked', 'delayed', 'dead')),
+  blocks   integer not null default 0,
+  due      integer check ((due is null) = (state in ('blocked', 'dead'))),
+  attempts integer not null default 0,
+  round    integer not null default 0,
+  code     text,
+  error    text,
+  since    integer not null
+);
+create unique index postroom_delivery_event on postroom_delivery (seq, route, replay);
+create index postroom_delivery_due on postroom_delivery (route, due, seq) where due is not null;
+create index postroom_delivery_key on postroom_delivery (route, key, state, seq) where blocks = 1;
+create index postroom_delivery_state on postroom_delivery (route, state);
+create index postroom_delivery_dead on postroom_delivery (seq) where state = 'dead';
+
+create table postroom_attempt (
+  delivery integer not null,
+  round    integer not null,
+  attempt  integer not null,
+  route    text not null,
+  seq      integer not null,
+  at       integer not null,
+  outcome  text not null,
+  code     text not null,
+  error    text not null,
+  took_ms  integer not null,
+  handlers text not null default '[]',
+  unique (delivery, round, attempt)
+);
+create index postroom_attempt_event on postroom_attempt (seq, route);
+
+-- One row per settled batch of first deliveries, one per event that was delivered or discarded later.
+create table postroom_receipt (
+  number      integer primary key,
+  route       text not null,
+  lane        integer not null,
+  first       integer not null,
+  last        integer not null,
+  ranges      text not null,
+  coordinates text not null default '{}',
+  discarded   integer not null default 0,
+  at          integer not null
+);
+create index postroom_receipt_first on postroom_receipt (route, first);
+
+create table postroom_inbox (
+  consumer    text not null,
+  id          text not null,
+  accepted_at integer not null default (cast(unixepoch('subsec') * 1000000 as integer)),
+  primary key (id, consumer)
+);
+
+create table postroom_audit (
+  number  integer primary key autoincrement,
+  at      integer not null,
+  actor   text not null,
+  action  text not null,
+  subject text not null,
+  count   integer not null default 0,
+  reason  text
+);
+
+create table postroom_stat (
+  route     text not null,
+  minute    integer not null,
+  delivered integer not null default 0,
+  retried   integer not null default 0,
+  dead      integer not null default 0,
+  primary key (route, minute)
+) without rowid;
+
+insert into postroom_meta (name, value) values ('schema_version', 1), ('pruned', 0);

@@ -1,0 +1,211 @@
+//! How everything here reaches the file: the caller's pool, readers, the writer, and one ear for changes.
+//!
+//! Our own work always runs in tasks that are not cancelled: a dropped future must not leave a pooled connection in a
+//! transaction.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use postroom_core::{StoreError, StoreErrorKind};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{ConnectOptions, Connection, SqliteConnection, SqlitePool, Transaction};
+use tokio::sync::Mutex;
+use tokio::task::JoinError;
+
+use crate::error::Fault;
+use crate::options::SqliteOptions;
+use crate::writer::{Work, Writer};
+
+/// How long a writer waits for another one.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// Connections for callers and their transactions.
+const CALLERS_MAX: u32 = 8;
+/// Connections for our own reads.
+const READERS_MAX: u32 = 4;
+/// The first SQLite without the WAL-reset bug, which can damage a file that several processes write.
+const SQLITE_NEEDED: (u32, u32, u32) = (3, 51, 3);
+
+/// One file.
+#[derive(Debug)]
+pub(crate) struct Database {
+    pub(crate) path: String,
+    pub(crate) pool: SqlitePool,
+    readers: SqlitePool,
+    writer: Arc<Writer>,
+    connect: SqliteConnectOptions,
+    ear: Mutex<Ear>,
+}
+
+#[derive(Debug, Default)]
+struct Ear {
+    conn: Option<SqliteConnection>,
+    // Versions of two connections cannot be compared, so each connection has a number.
+    connections: u64,
+}
+
+/// A moment in the file's history; equal ones mean that nobody committed between them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Version {
+    connection: u64,
+    data: i64,
+}
+
+impl Database {
+    /// Opens the file and checks that SQLite and it are what we expect, except its schema.
+    pub(crate) async fn open(options: &SqliteOptions) -> Result<Self, StoreError> {
+        let path = options.path.display().to_string();
+        check_path(&options.path, &path, options.create)?;
+        let connect = connect_options(options);
+        let pool = |max| SqlitePoolOptions::new().max_connections(max).connect_lazy_with(connect.clone());
+        let database = Self {
+            pool: pool(CALLERS_MAX),
+            readers: pool(READERS_MAX),
+            writer: Arc::new(Writer::new(pool(1), path.clone())),
+            connect: connect.clone(),
+            ear: Mutex::default(),
+            path,
+        };
+        // The first connection is made by hand: a pool would try again and again, and then say only that it timed out.
+        let mut first = connect.connect().await.map_err(|e| Fault::from(e).at("open", &database.path))?;
+        let version: String = sqlx::query_scalar("select sqlite_version()")
+            .fetch_one(&mut first)
+            .await
+            .map_err(|e| Fault::from(e).at("open", &database.path))?;
+        check_library(&version)?;
+        // Reads the first page, so that a file of something else is found out now.
+        sqlx::query("select count(*) from sqlite_schema")
+            .fetch_one(&mut first)
+            .await
+            .map_err(|e| Fault::from(e).at("open", &database.path))?;
+        database.ear.lock().await.conn = Some(first);
+        Ok(database)
+    }
+
+    /// A transaction of the caller's own that is a writer from the start.
+    pub(crate) async fn begin(&self) -> Result<Transaction<'static, sqlx::Sqlite>, StoreError> {
+        let pool = self.pool.clone();
+        let begun = tokio::spawn(async move { pool.begin_with("begin immediate").await }).await;
+        joined(begun, "begin")?.map_err(|e| Fault::from(e).at("begin", &self.path))
+    }
+
+    /// Runs the work in one write transaction; see [`Writer`].
+    pub(crate) async fn write<T, F>(&self, operation: &'static str, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(&'c mut SqliteConnection) -> Work<'c, T> + Send + 'static,
+    {
+        self.writer.write(operation, work).await
+    }
+
+    /// Runs the work on one snapshot of the file.
+    pub(crate) async fn read<T, F>(&self, operation: &'static str, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(&'c mut SqliteConnection) -> Work<'c, T> + Send + 'static,
+    {
+        let readers = self.readers.clone();
+        let read = tokio::spawn(async move {
+            let mut conn = readers.acquire().await?;
+            let mut tx = conn.begin().await?;
+            let result = work(&mut tx).await;
+            tx.rollback().await?;
+            result
+        });
+        joined(read.await, operation)?.map_err(|fault| fault.at(operation, &self.path))
+    }
+
+    /// Where the file's history stands; costs microseconds. Not to be cancelled.
+    pub(crate) async fn version(&self) -> Result<Version, StoreError> {
+        let mut ear = self.ear.lock().await;
+        let conn = if let Some(conn) = &mut ear.conn {
+            conn
+        } else {
+            let conn = self.connect.connect().await.map_err(|e| Fault::from(e).at("look", &self.path))?;
+            ear.connections += 1;
+            ear.conn.insert(conn)
+        };
+        match sqlx::query_scalar("pragma data_version").fetch_one(conn).await {
+            Ok(data) => Ok(Version { connection: ear.connections, data }),
+            Err(error) => {
+                ear.conn = None;
+                Err(Fault::from(error).at("look", &self.path))
+            }
+        }
+    }
+}
+
+/// What came of a task of ours; its panic is ours too.
+pub(crate) fn joined<T>(result: Result<T, JoinError>, operation: &'static str) -> Result<T, StoreError> {
+    result.map_err(|error| match error.try_into_panic() {
+        Ok(panic) => std::panic::resume_unwind(panic),
+        Err(error) => StoreError::new(StoreErrorKind::Unreachable, operation, format!("{operation} was cut off"))
+            .hint("the program is stopping")
+            .caused_by(error),
+    })
+}
+
+fn connect_options(options: &SqliteOptions) -> SqliteConnectOptions {
+    let connect = SqliteConnectOptions::new()
+        .filename(&options.path)
+        .create_if_missing(options.create)
+        .read_only(options.read_only)
+        .busy_timeout(BUSY_TIMEOUT)
+        .synchronous(SqliteSynchronous::Full)
+        .disable_statement_logging();
+    // Changing the journal is a write; a file opened for looking keeps what it has.
+    if options.read_only { connect } else { connect.journal_mode(SqliteJournalMode::Wal) }
+}
+
+fn check_path(path: &Path, shown: &str, create: bool) -> Result<(), StoreError> {
+    let error = |kind, message: String, hint: &str| Err(StoreError::new(kind, "open", message).hint(hint));
+    if shown.is_empty() || shown.contains(":memory:") {
+        return error(
+            StoreErrorKind::Invalid,
+            format!("{shown:?} is not a file: a store is shared by several connections"),
+            "give a path, for instance sqlite://shop.db",
+        );
+    }
+    match std::fs::metadata(path) {
+        Ok(found) if found.is_dir() => {
+            error(StoreErrorKind::NotAStore, format!("{shown} is a folder, not a SQLite file"), "name a file in it")
+        }
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound && !create => error(
+            StoreErrorKind::Unreachable,
+            format!("{shown} does not exist"),
+            "check the path, or create the store with `postroom store migrate up`",
+        ),
+        _ => Ok(()),
+    }
+}
+
+fn check_library(version: &str) -> Result<(), StoreError> {
+    let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+    let mut next = || parts.next().unwrap_or(0);
+    let found = (next(), next(), next());
+    if found >= SQLITE_NEEDED {
+        return Ok(());
+    }
+    let (major, minor, patch) = SQLITE_NEEDED;
+    Err(StoreError::new(
+        StoreErrorKind::Refused,
+        "open",
+        format!("SQLite {version} can damage files in WAL mode, {major}.{minor}.{patch} or newer is needed"),
+    )
+    .hint("build with the bundled library, which is the default"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_with_the_wal_reset_bug_is_refused() {
+        for old in ["3.7.0", "3.40.1", "3.51.2", "garbage"] {
+            assert_eq!(check_library(old).unwrap_err().kind, StoreErrorKind::Refused, "{old} was accepted");
+        }
+        for new in ["3.51.3", "3.52.0", "4.0.0"] {
+            check_library(new).unwrap();
+        }
+    }
+}

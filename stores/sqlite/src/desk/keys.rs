@@ -1,0 +1,129 @@
+//! Keys whose events wait behind an earlier one, and how an operator lets them go on.
+
+use postroom_core::view::BlockedKey;
+use postroom_core::{Actor, StoreError, StoreErrorKind};
+use sqlx::{Row, SqliteConnection};
+
+use super::actions::{Action, record};
+use super::dead::parse_state;
+use crate::clock::timestamp;
+use crate::error::Fault;
+use crate::events::{count, signed};
+use crate::release::release;
+use crate::routes;
+use crate::store::Inner;
+
+pub(super) async fn blocked(inner: &Inner, route: Option<&str>, limit: usize) -> Result<Vec<BlockedKey>, StoreError> {
+    let (store, route) = (inner.name.clone(), route.map(str::to_owned));
+    inner
+        .db
+        .read("keys", move |conn| {
+            Box::pin(async move {
+                let rows = sqlx::query(include_str!("../sql/blocked_keys.sql"))
+                    .bind(route)
+                    .bind(signed(limit as u64))
+                    .fetch_all(conn)
+                    .await?;
+                let key = |row: &sqlx::sqlite::SqliteRow| {
+                    Ok(BlockedKey {
+                        store: store.clone(),
+                        route: row.try_get("route")?,
+                        key: row.try_get("key")?,
+                        head_id: row.try_get("id")?,
+                        head_position: row.try_get("seq")?,
+                        head_state: parse_state(row.try_get("state")?)?,
+                        attempts: row.try_get("attempts")?,
+                        code: row.try_get("code")?,
+                        error: row.try_get("error")?,
+                        due_at: row.try_get::<Option<i64>, _>("due")?.map(timestamp),
+                        waiting: count(row.try_get("waiting")?),
+                        since: timestamp(row.try_get("since")?),
+                    })
+                };
+                Ok(rows.iter().map(key).collect::<Result<_, sqlx::Error>>()?)
+            })
+        })
+        .await
+}
+
+pub(super) async fn unblock(inner: &Inner, route: &str, key: &str, actor: &Actor) -> Result<u64, StoreError> {
+    let (route, key, actor, now) = (route.to_owned(), key.to_owned(), actor.clone(), inner.now());
+    let waiting = inner
+        .db
+        .write("unblock", move |conn| {
+            Box::pin(async move {
+                routes::need(conn, &route, "unblock").await?;
+                let waiting: i64 = sqlx::query_scalar(
+                    "select count(*) from postroom_delivery \
+                     where route = ?1 and key = ?2 and blocks = 1 and state = 'blocked'",
+                )
+                .bind(&route)
+                .bind(&key)
+                .fetch_one(&mut *conn)
+                .await?;
+                let heads = sqlx::query(
+                    "update postroom_delivery set blocks = 0 \
+                     where route = ?1 and key = ?2 and blocks = 1 and state in ('retrying', 'dead')",
+                )
+                .bind(&route)
+                .bind(&key)
+                .execute(&mut *conn)
+                .await?
+                .rows_affected();
+                if heads > 0 {
+                    release(conn, &route, &key, now).await?;
+                    let subject = subject(&route, &key);
+                    record(conn, &Action::of(&actor, "key.unblock"), &subject, count(waiting), now).await?;
+                }
+                Ok(count(waiting))
+            })
+        })
+        .await?;
+    inner.wake.wake();
+    Ok(waiting)
+}
+
+pub(super) async fn skip_head(inner: &Inner, route: &str, key: &str, actor: &Actor) -> Result<String, StoreError> {
+    let (route, key, actor, now) = (route.to_owned(), key.to_owned(), actor.clone(), inner.now());
+    let id = inner
+        .db
+        .write("skip_head", move |conn| {
+            Box::pin(async move {
+                routes::need(conn, &route, "skip_head").await?;
+                let id = give_up(conn, &route, &key, now).await?;
+                release(conn, &route, &key, now).await?;
+                record(conn, &Action::of(&actor, "key.skip_head"), &subject(&route, &key), 1, now).await?;
+                Ok(id)
+            })
+        })
+        .await?;
+    inner.wake.wake();
+    Ok(id)
+}
+
+/// Makes the head of the key a dead letter that blocks nobody; returns its event's id.
+async fn give_up(conn: &mut SqliteConnection, route: &str, key: &str, now: i64) -> Result<String, Fault> {
+    let head = sqlx::query(include_str!("../sql/head.sql")).bind(route).bind(key).fetch_optional(&mut *conn).await?;
+    let Some(head) = head else {
+        return Err(StoreError::new(
+            StoreErrorKind::NotFound,
+            "skip_head",
+            format!("key {key:?} of route {route:?} is not blocked"),
+        )
+        .hint("`postroom key ls --blocked` shows the keys that are")
+        .into());
+    };
+    sqlx::query(
+        "update postroom_delivery set state = 'dead', blocks = 0, due = null, since = ?2, \
+         code = coalesce(code, 'operator.skipped') where handle = ?1",
+    )
+    .bind(head.try_get::<i64, _>("handle")?)
+    .bind(now)
+    .execute(conn)
+    .await?;
+    Ok(head.try_get("id")?)
+}
+
+fn subject(route: &str, key: &str) -> String {
+    serde_json::json!({"route": route, "key": key}).to_string()
+}

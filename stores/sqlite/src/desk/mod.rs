@@ -1,0 +1,116 @@
+//! What commands, API and console ask of the store. Needs no relay; works beside any number of them.
+//!
+//! Each file answers one kind of question. What changes something writes the audit trail in the same transaction.
+
+pub(crate) mod actions;
+mod audit;
+mod dead;
+mod events;
+mod inbox;
+mod keys;
+mod prune;
+mod replay;
+mod routes;
+mod selection;
+mod timeline;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use postroom_core::view::{
+    ActionRow, Affected, AuditRow, BlockedKey, DeliveryRow, EventRow, InboxRow, Pruned, RelayRow, RouteDetail,
+    StoreRow, Timeline,
+};
+use postroom_core::{Actor, Desk, Event, Page, ReplayOptions, Retention, RouteDefinition, Selection, StoreError};
+
+use crate::store::Inner;
+
+/// The store as an operator sees it.
+pub(crate) struct SqliteDesk(pub(crate) Arc<Inner>);
+
+#[async_trait]
+impl Desk for SqliteDesk {
+    async fn append(&self, events: &[Event]) -> Result<Vec<String>, StoreError> {
+        events::append(&self.0, events).await
+    }
+
+    async fn events(&self, which: &Selection, page: Page) -> Result<Vec<EventRow>, StoreError> {
+        events::list(&self.0, which, page).await
+    }
+
+    async fn event(&self, id: &str, with_payload: bool) -> Result<Option<Timeline>, StoreError> {
+        timeline::of(&self.0, id, with_payload).await
+    }
+
+    async fn register(&self, routes: &[RouteDefinition]) -> Result<Vec<String>, StoreError> {
+        routes::register(&self.0, routes).await
+    }
+
+    async fn routes(&self) -> Result<Vec<RouteDetail>, StoreError> {
+        routes::list(&self.0).await
+    }
+
+    async fn relays(&self) -> Result<Vec<RelayRow>, StoreError> {
+        routes::relays(&self.0).await
+    }
+
+    async fn store(&self) -> Result<StoreRow, StoreError> {
+        events::store(&self.0).await
+    }
+
+    async fn pause(&self, route: &str, actor: &Actor) -> Result<bool, StoreError> {
+        routes::pause(&self.0, route, actor).await
+    }
+
+    async fn resume(&self, route: &str, actor: &Actor) -> Result<bool, StoreError> {
+        routes::resume(&self.0, route, actor).await
+    }
+
+    async fn forget(&self, route: &str, actor: &Actor) -> Result<(), StoreError> {
+        routes::forget(&self.0, route, actor).await
+    }
+
+    async fn dead(&self, which: &Selection, after: i64, limit: usize) -> Result<Vec<DeliveryRow>, StoreError> {
+        dead::list(&self.0, which, after, limit).await
+    }
+
+    async fn replay_dead(&self, which: &Selection, how: ReplayOptions, actor: &Actor) -> Result<Affected, StoreError> {
+        dead::replay(&self.0, which, how, actor).await
+    }
+
+    async fn discard_dead(&self, which: &Selection, dry_run: bool, actor: &Actor) -> Result<Affected, StoreError> {
+        dead::discard(&self.0, which, dry_run, actor).await
+    }
+
+    async fn replay(&self, which: &Selection, how: ReplayOptions, actor: &Actor) -> Result<Affected, StoreError> {
+        replay::replay(&self.0, which, how, actor).await
+    }
+
+    async fn blocked_keys(&self, route: Option<&str>, limit: usize) -> Result<Vec<BlockedKey>, StoreError> {
+        keys::blocked(&self.0, route, limit).await
+    }
+
+    async fn unblock(&self, route: &str, key: &str, actor: &Actor) -> Result<u64, StoreError> {
+        keys::unblock(&self.0, route, key, actor).await
+    }
+
+    async fn skip_head(&self, route: &str, key: &str, actor: &Actor) -> Result<String, StoreError> {
+        keys::skip_head(&self.0, route, key, actor).await
+    }
+
+    async fn inbox(&self, consumer: Option<&str>, id: Option<&str>, limit: usize) -> Result<Vec<InboxRow>, StoreError> {
+        inbox::list(&self.0, consumer, id, limit).await
+    }
+
+    async fn audit(&self) -> Result<Vec<AuditRow>, StoreError> {
+        audit::audit(&self.0).await
+    }
+
+    async fn actions(&self, limit: usize) -> Result<Vec<ActionRow>, StoreError> {
+        actions::newest(&self.0, limit).await
+    }
+
+    async fn prune(&self, retention: &Retention, dry_run: bool) -> Result<Pruned, StoreError> {
+        prune::prune(&self.0, retention, dry_run).await
+    }
+}

@@ -1,0 +1,98 @@
+//! Which file, and how it is opened.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use postroom_core::{Clock, Limits};
+
+use crate::clock::SystemClock;
+
+/// Which file a store lives in, and its limits.
+#[derive(Clone)]
+pub struct SqliteOptions {
+    pub(crate) name: String,
+    pub(crate) path: PathBuf,
+    pub(crate) read_only: bool,
+    pub(crate) create: bool,
+    pub(crate) limits: Limits,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) blocked_max: u64,
+}
+
+impl SqliteOptions {
+    /// The store `name` in a file: `shop.db`, `sqlite://shop.db` or `sqlite:///var/lib/shop.db`.
+    ///
+    /// A URL that ends in `?mode=ro` opens the file for looking only.
+    pub fn new(name: impl Into<String>, path_or_url: impl AsRef<str>) -> Self {
+        let text = path_or_url.as_ref();
+        let (path, read_only) = match text.strip_prefix("sqlite://").or_else(|| text.strip_prefix("sqlite:")) {
+            Some(rest) => match rest.strip_suffix("?mode=ro") {
+                Some(path) => (path, true),
+                None => (rest, false),
+            },
+            None => (text, false),
+        };
+        Self {
+            name: name.into(),
+            path: PathBuf::from(path),
+            read_only,
+            create: false,
+            limits: Limits::default(),
+            clock: Arc::new(SystemClock::default()),
+            blocked_max: 10_000,
+        }
+    }
+
+    /// Whether to create the file when it is missing.
+    ///
+    /// On, a mistyped path becomes an empty store instead of an error. Defaults to false.
+    pub fn create(mut self, create: bool) -> Self {
+        self.create = create;
+        self
+    }
+
+    /// What an event may look like.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// The clock that decides about leases, due times and retention; every process on the file must have the same.
+    ///
+    /// Defaults to the machine's.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// How many events of one key may wait behind a failed one before the route reads no further.
+    ///
+    /// Too small and one bad key stops its route early; too large and a flood behind it fills the delivery table.
+    ///
+    /// Defaults to 10,000.
+    pub fn blocked_max(mut self, blocked_max: u64) -> Self {
+        self.blocked_max = blocked_max;
+        self
+    }
+}
+
+impl fmt::Debug for SqliteOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteOptions").field("name", &self.name).field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_and_a_plain_path_name_the_same_file() {
+        let path = |text| SqliteOptions::new("main", text).path;
+        assert_eq!(path("shop.db"), PathBuf::from("shop.db"));
+        assert_eq!(path("sqlite://shop.db"), PathBuf::from("shop.db"));
+        assert_eq!(path("sqlite:///var/shop.db"), PathBuf::from("/var/shop.db"));
+        assert!(SqliteOptions::new("main", "sqlite://shop.db?mode=ro").read_only);
+    }
+}

@@ -1,0 +1,251 @@
+//! Routes as the store keeps them: registration, changes, and who serves them.
+
+use postroom_core::{
+    Filter, OnDead, OnFailure, RelayIdentity, RouteDefinition, RouteHealth, Start, StoreError, StoreErrorKind,
+    valid_name,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row, SqliteConnection};
+
+use crate::clock::{micros, span};
+use crate::desk::actions;
+use crate::error::Fault;
+use crate::store::Inner;
+
+/// A registered route.
+#[derive(Debug, Clone)]
+pub(crate) struct Registered {
+    pub(crate) name: String,
+    pub(crate) filter: Filter,
+    pub(crate) to: String,
+    pub(crate) on_failure: OnFailure,
+    pub(crate) on_dead: OnDead,
+    pub(crate) start: String,
+    /// Numbers up to this one were there before the route.
+    pub(crate) start_seq: i64,
+    /// What was appended before is not for this route.
+    pub(crate) start_at: Option<i64>,
+    /// When it was registered.
+    pub(crate) since: i64,
+    pub(crate) paused_by: Option<String>,
+}
+
+impl Registered {
+    fn read(row: &SqliteRow) -> Result<Self, sqlx::Error> {
+        Ok(Self {
+            name: row.try_get("name")?,
+            filter: serde_json::from_str(row.try_get("filter")?).map_err(|e| sqlx::Error::Decode(e.into()))?,
+            to: row.try_get("destination")?,
+            on_failure: from_word(row.try_get("on_failure")?)?,
+            on_dead: from_word(row.try_get("on_dead")?)?,
+            start: row.try_get("start")?,
+            start_seq: row.try_get("start_seq")?,
+            start_at: row.try_get("start_at")?,
+            since: row.try_get("registered_at")?,
+            paused_by: row.try_get("paused_by")?,
+        })
+    }
+
+    fn agrees_with(&self, route: &RouteDefinition) -> bool {
+        self.filter == route.filter
+            && self.to == route.to
+            && self.on_failure == route.on_failure
+            && self.on_dead == route.on_dead
+    }
+}
+
+/// Every registered route, by name.
+pub(crate) async fn all(conn: &mut SqliteConnection) -> Result<Vec<Registered>, sqlx::Error> {
+    let rows = sqlx::query("select * from postroom_route order by name").fetch_all(conn).await?;
+    rows.iter().map(Registered::read).collect()
+}
+
+/// One registered route.
+pub(crate) async fn find(conn: &mut SqliteConnection, name: &str) -> Result<Option<Registered>, sqlx::Error> {
+    let row = sqlx::query("select * from postroom_route where name = ?1").bind(name).fetch_optional(conn).await?;
+    row.as_ref().map(Registered::read).transpose()
+}
+
+/// One registered route, or the error that it is not.
+pub(crate) async fn need(
+    conn: &mut SqliteConnection,
+    name: &str,
+    operation: &'static str,
+) -> Result<Registered, Fault> {
+    find(conn, name).await?.ok_or_else(|| not_registered(name, operation).into())
+}
+
+pub(crate) fn not_registered(name: &str, operation: &'static str) -> StoreError {
+    StoreError::new(StoreErrorKind::NotFound, operation, format!("route {name:?} is not registered in this store"))
+        .hint("`postroom route ls` shows the routes that are")
+}
+
+/// A live relay that serves the route, other than `boot`.
+pub(crate) async fn live_relay(
+    conn: &mut SqliteConnection,
+    route: &str,
+    boot: &str,
+    now: i64,
+) -> Result<Option<(String, String)>, sqlx::Error> {
+    sqlx::query_as(
+        "select name, boot from postroom_relay \
+         where boot <> ?1 and alive_until > ?2 and json_type(routes, ?3) is not null limit 1",
+    )
+    .bind(boot)
+    .bind(now)
+    .bind(path_of(route))
+    .fetch_optional(conn)
+    .await
+}
+
+/// Where a route stands in a relay's `routes`.
+pub(crate) fn path_of(route: &str) -> String {
+    format!("$.\"{route}\"")
+}
+
+/// Registers the route if it is new, else takes its changes over, and says that this relay serves it.
+pub(crate) async fn join(inner: &Inner, relay: &RelayIdentity, route: &RouteDefinition) -> Result<(), StoreError> {
+    let (relay, route, now) = (relay.clone(), route.clone(), inner.now());
+    inner
+        .db
+        .write("register", move |conn| {
+            Box::pin(async move {
+                if !register(conn, &route, now).await? {
+                    change(conn, &relay, &route, now).await?;
+                }
+                heartbeat(conn, &relay, &route.name, &RouteHealth::running(), now).await?;
+                Ok(())
+            })
+        })
+        .await
+}
+
+/// Registers the route if it is new; says whether it was.
+pub(crate) async fn register(conn: &mut SqliteConnection, route: &RouteDefinition, now: i64) -> Result<bool, Fault> {
+    if !valid_name(&route.name) {
+        return Err(StoreError::new(
+            StoreErrorKind::Invalid,
+            "register",
+            format!("{:?} cannot be a route's name", route.name),
+        )
+        .hint("use lower-case letters, digits, `-`, `_` and `.`, at most 63")
+        .into());
+    }
+    let new = sqlx::query(include_str!("sql/register.sql"))
+        .bind(&route.name)
+        .bind(json!(route.filter).to_string())
+        .bind(&route.to)
+        .bind(word(&route.on_failure))
+        .bind(word(&route.on_dead))
+        .bind(route.start.to_string())
+        .bind(matches!(route.start, Start::Now))
+        .bind(if let Start::At(time) = route.start { Some(micros(time)) } else { None })
+        .bind(now)
+        .execute(&mut *conn)
+        .await?
+        .rows_affected();
+    if new == 0 {
+        return Ok(false);
+    }
+    sqlx::query("insert into postroom_lane (route, lane, holder, term) values (?1, 0, null, 0)")
+        .bind(&route.name)
+        .execute(&mut *conn)
+        .await?;
+    sqlx::query(include_str!("sql/register_checkpoint.sql")).bind(&route.name).execute(conn).await?;
+    Ok(true)
+}
+
+/// Takes over what changed in the definition, unless a live relay serves the old one.
+async fn change(
+    conn: &mut SqliteConnection,
+    relay: &RelayIdentity,
+    route: &RouteDefinition,
+    now: i64,
+) -> Result<(), Fault> {
+    let there = need(conn, &route.name, "register").await?;
+    let lanes: i64 = sqlx::query_scalar(
+        "select count(*) from postroom_lane l join postroom_checkpoint c on c.route = l.route and c.lane = l.lane \
+         where l.route = ?1 and l.lane = 0",
+    )
+    .bind(&route.name)
+    .fetch_one(&mut *conn)
+    .await?;
+    if lanes != 1 {
+        return Err(no_checkpoint(&route.name).into());
+    }
+    if there.agrees_with(route) {
+        return Ok(());
+    }
+    let old = describe(&there.to, &there.filter, there.on_failure, there.on_dead);
+    let new = describe(&route.to, &route.filter, route.on_failure, route.on_dead);
+    if let Some((name, boot)) = live_relay(conn, &route.name, &relay.boot, now).await? {
+        return Err(StoreError::new(
+            StoreErrorKind::Conflict,
+            "register",
+            format!("relay {name} ({boot}) serves route {:?} as {old}, this relay defines it as {new}", route.name),
+        )
+        .hint("give both relays the same definition, or stop the other one first")
+        .into());
+    }
+    sqlx::query(
+        "update postroom_route set filter = ?2, destination = ?3, on_failure = ?4, on_dead = ?5 where name = ?1",
+    )
+    .bind(&route.name)
+    .bind(json!(route.filter).to_string())
+    .bind(&route.to)
+    .bind(word(&route.on_failure))
+    .bind(word(&route.on_dead))
+    .execute(&mut *conn)
+    .await?;
+    let reason = format!("from {old} to {new}");
+    let action = actions::Action { actor: &relay.name, reason: Some(&reason), name: "route.change" };
+    actions::record(conn, &action, &route.name, 0, now).await?;
+    Ok(())
+}
+
+/// The error of a lane that has lost its position; reading from the beginning instead would send everything again.
+pub(crate) fn no_checkpoint(route: &str) -> StoreError {
+    StoreError::new(
+        StoreErrorKind::NotAStore,
+        "register",
+        format!("route {route:?} is registered, but its lane 0 has no checkpoint"),
+    )
+    .hint("restore the file from a backup, or start the route anew with `postroom route forget`")
+}
+
+/// Says that the relay lives for another lease, and how the route is doing.
+pub(crate) async fn heartbeat(
+    conn: &mut SqliteConnection,
+    relay: &RelayIdentity,
+    route: &str,
+    health: &RouteHealth,
+    now: i64,
+) -> Result<(), sqlx::Error> {
+    sqlx::query(include_str!("sql/heartbeat.sql"))
+        .bind(&relay.boot)
+        .bind(&relay.name)
+        .bind(&relay.version)
+        .bind(now)
+        .bind(now.saturating_add(span(relay.lease)))
+        .bind(path_of(route))
+        .bind(json!(health).to_string())
+        .execute(conn)
+        .await
+        .map(drop)
+}
+
+fn describe(to: &str, filter: &Filter, on_failure: OnFailure, on_dead: OnDead) -> String {
+    json!({"to": to, "filter": filter, "on_failure": on_failure, "on_dead": on_dead}).to_string()
+}
+
+/// The word a setting is stored as.
+fn word<T: Serialize>(value: &T) -> String {
+    json!(value).as_str().unwrap_or_default().to_owned()
+}
+
+fn from_word<T: DeserializeOwned>(word: String) -> Result<T, sqlx::Error> {
+    serde_json::from_value(Value::String(word)).map_err(|e| sqlx::Error::Decode(e.into()))
+}

@@ -1,0 +1,207 @@
+//! Ownership of the lane: who has it, taking it, finding out what became of a lost write, giving it up.
+
+use std::sync::Arc;
+
+use postroom_core::StoreError;
+use sqlx::{Row, SqliteConnection};
+
+use super::checkpoint::Checkpoint;
+use super::{Owned, Shared, State};
+use crate::error::Fault;
+use crate::events::signed;
+use crate::routes;
+
+/// The lane as the table has it.
+#[derive(Debug)]
+pub(super) struct Lane {
+    holder: Option<String>,
+    term: i64,
+    /// Until when its holder lives; `None` when it has no heartbeat.
+    pub(super) alive_until: Option<i64>,
+    pub(super) paused: bool,
+    /// Whether we live ourselves.
+    pub(super) joined: bool,
+}
+
+impl Lane {
+    /// Whether this relay holds it under this term.
+    pub(super) fn held_by(&self, boot: &str, term: i64) -> bool {
+        self.holder.as_deref() == Some(boot) && self.term == term
+    }
+
+    /// Whether it may be taken. Its own holder may, when it does not know under which term it holds it.
+    pub(super) fn is_free(&self, boot: &str, now: i64) -> bool {
+        self.joined
+            && (self.holder.as_deref().is_none_or(|holder| holder == boot)
+                || self.alive_until.is_none_or(|until| until <= now))
+    }
+}
+
+/// Reads the lane of a route.
+pub(super) async fn look(conn: &mut SqliteConnection, route: &str, boot: &str, now: i64) -> Result<Lane, Fault> {
+    let row =
+        sqlx::query(include_str!("../sql/lane.sql")).bind(route).bind(boot).bind(now).fetch_optional(conn).await?;
+    let Some(row) = row else { return Err(routes::not_registered(route, "take").into()) };
+    let Some(term) = row.try_get("term")? else { return Err(routes::no_checkpoint(route).into()) };
+    Ok(Lane {
+        holder: row.try_get("holder")?,
+        term,
+        alive_until: row.try_get("alive_until")?,
+        paused: row.try_get("paused")?,
+        joined: row.try_get("joined")?,
+    })
+}
+
+/// Whether the lane is still ours under this term; asked inside the transaction that writes.
+pub(super) async fn is_ours(
+    conn: &mut SqliteConnection,
+    route: &str,
+    boot: &str,
+    term: i64,
+) -> Result<bool, sqlx::Error> {
+    let row: Option<i64> =
+        sqlx::query_scalar("select 1 from postroom_lane where route = ?1 and lane = 0 and holder = ?2 and term = ?3")
+            .bind(route)
+            .bind(boot)
+            .bind(term)
+            .fetch_optional(conn)
+            .await?;
+    Ok(row.is_some())
+}
+
+impl Shared {
+    /// Takes the lane if it is still free, with the position its last owner wrote.
+    pub(super) async fn acquire(&self, state: &mut State) -> Result<bool, StoreError> {
+        let (route, boot, now) = (Arc::clone(&self.route), self.relay.boot.clone(), self.inner.now());
+        let blocked_max = self.inner.blocked_max;
+        let taken = self
+            .inner
+            .db
+            .write("take", move |conn| {
+                Box::pin(async move { acquire(conn, &route.name, &boot, blocked_max, now).await })
+            })
+            .await?;
+        let Some(owned) = taken else { return Ok(false) };
+        self.own(state, owned);
+        Ok(true)
+    }
+
+    /// Finds out whether a write whose answer was lost has happened, before anything builds on it.
+    pub(super) async fn resolve(&self, state: &mut State) -> Result<(), StoreError> {
+        let (Some(unsure), Some(owned)) = (&state.unsure, &mut state.owned) else { return Ok(()) };
+        let route = Arc::clone(&self.route);
+        let written: Option<i64> = self
+            .inner
+            .db
+            .read("take", move |conn| {
+                Box::pin(async move {
+                    Ok(sqlx::query_scalar("select writes from postroom_checkpoint where route = ?1 and lane = 0")
+                        .bind(&route.name)
+                        .fetch_optional(conn)
+                        .await?)
+                })
+            })
+            .await?;
+        // Another number than these two means another owner; the fence finds that.
+        if written == Some(unsure.writes) {
+            owned.position = unsure.clone();
+            owned.unwritten_since = None;
+        }
+        state.unsure = None;
+        state.idle = None;
+        Ok(())
+    }
+
+    /// Writes the position and gives the lane up; a relay without lanes leaves.
+    pub(super) async fn release(&self) -> Result<(), StoreError> {
+        let mut state = Arc::clone(&self.state).lock_owned().await;
+        self.resolve(&mut state).await?;
+        let (route, boot) = (Arc::clone(&self.route), self.relay.boot.clone());
+        let ours = state.owned.as_ref().map(|o| (o.term, o.position.clone(), o.unwritten_since.is_some()));
+        self.inner
+            .db
+            .write("release", move |conn| {
+                Box::pin(async move {
+                    if let Some((term, mut position, unwritten)) = ours
+                        && is_ours(conn, &route.name, &boot, term).await?
+                    {
+                        if unwritten {
+                            position.save(conn, &route.name, 0).await?;
+                        }
+                        sqlx::query("update postroom_lane set holder = null where route = ?1 and lane = 0")
+                            .bind(&route.name)
+                            .execute(&mut *conn)
+                            .await?;
+                    }
+                    leave(conn, &route.name, &boot).await?;
+                    Ok(())
+                })
+            })
+            .await?;
+        self.lose(&mut state);
+        self.inner.wake.wake();
+        Ok(())
+    }
+}
+
+async fn acquire(
+    conn: &mut SqliteConnection,
+    route: &str,
+    boot: &str,
+    blocked_max: u64,
+    now: i64,
+) -> Result<Option<Owned>, Fault> {
+    let term: Option<i64> = sqlx::query_scalar(include_str!("../sql/acquire.sql"))
+        .bind(route)
+        .bind(boot)
+        .bind(now)
+        .fetch_optional(&mut *conn)
+        .await?;
+    let Some(term) = term else { return Ok(None) };
+    let row = sqlx::query(
+        "update postroom_checkpoint set term = ?2, writes = writes + 1 where route = ?1 and lane = 0 returning *",
+    )
+    .bind(route)
+    .bind(term)
+    .fetch_optional(&mut *conn)
+    .await?;
+    let Some(row) = row else { return Err(routes::no_checkpoint(route).into()) };
+    let position = Checkpoint::read(&row)?;
+    let registered = routes::need(conn, route, "take").await?;
+    let halted = sequence_behind(conn, &position).await?;
+    let full_key: Option<String> = sqlx::query_scalar(
+        "select key from postroom_delivery where route = ?1 and blocks = 1 and state = 'blocked' \
+         group by key having count(*) >= ?2 limit 1",
+    )
+    .bind(route)
+    .bind(signed(blocked_max))
+    .fetch_optional(conn)
+    .await?;
+    let full_key = full_key.map(Arc::from);
+    Ok(Some(Owned { term, position, unwritten_since: None, start_at: registered.start_at, full_key, halted }))
+}
+
+/// A restored or copied table may give numbers again that we have passed: those events would never be read.
+async fn sequence_behind(conn: &mut SqliteConnection, position: &Checkpoint) -> Result<Option<String>, sqlx::Error> {
+    let last: Option<i64> =
+        sqlx::query_scalar("select seq from sqlite_sequence where name = 'postroom_log'").fetch_optional(conn).await?;
+    let last = last.unwrap_or(0);
+    Ok((last < position.hwm)
+        .then(|| format!("sequence_behind: the log's last number is {last}, but {} was already read", position.hwm)))
+}
+
+/// Takes the route out of the relay's heartbeat, and the heartbeat away when the relay holds no lane any more.
+async fn leave(conn: &mut SqliteConnection, route: &str, boot: &str) -> Result<(), sqlx::Error> {
+    sqlx::query("update postroom_relay set routes = json_remove(routes, ?2) where boot = ?1")
+        .bind(boot)
+        .bind(routes::path_of(route))
+        .execute(&mut *conn)
+        .await?;
+    sqlx::query(
+        "delete from postroom_relay where boot = ?1 and not exists (select 1 from postroom_lane where holder = ?1)",
+    )
+    .bind(boot)
+    .execute(conn)
+    .await
+    .map(drop)
+}

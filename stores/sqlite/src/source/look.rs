@@ -1,0 +1,262 @@
+//! Reads what a take may hand out, on one snapshot. Decides what each event is; changes nothing.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use postroom_core::{Budget, RouteDefinition};
+use serde_json::json;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row, SqliteConnection};
+
+use crate::events::{Logged, count, logged, signed};
+
+/// Most rows of the log that one look decides about; the rest is for the next one.
+const ROWS_MAX: usize = 5_000;
+/// Rows of the log per statement.
+const ROWS_AT_ONCE: usize = 500;
+
+/// Where to look.
+#[derive(Debug)]
+pub(super) struct Question {
+    pub(super) route: Arc<RouteDefinition>,
+    pub(super) start_at: Option<i64>,
+    pub(super) now: i64,
+    pub(super) budget: Budget,
+    /// Parked rows already handed out, as a JSON array.
+    pub(super) out: String,
+    /// Numbers seen before that are in nobody's hands.
+    pub(super) again: Vec<i64>,
+    /// Where fresh rows begin; `None` reads none.
+    pub(super) after: Option<i64>,
+}
+
+/// What is there.
+#[derive(Debug, Default)]
+pub(super) struct Answer {
+    pub(super) handed: Vec<Handed>,
+    /// Numbers seen before that must be put aside now.
+    pub(super) parked_again: Vec<Parked>,
+    /// Fresh numbers in order, with what they are.
+    pub(super) fresh: Vec<(i64, Fate)>,
+    pub(super) more: bool,
+    pub(super) next_due: Option<i64>,
+    pub(super) retrying: bool,
+}
+
+/// One to hand out.
+#[derive(Debug)]
+pub(super) struct Handed {
+    pub(super) handle: i64,
+    pub(super) attempts: u32,
+    pub(super) ordered: bool,
+    pub(super) logged: Logged,
+}
+
+/// One to put aside.
+#[derive(Debug, Clone)]
+pub(super) struct Parked {
+    pub(super) seq: i64,
+    pub(super) key: Option<Arc<str>>,
+    /// Its time; `None` waits behind an earlier event of its key.
+    pub(super) due: Option<i64>,
+}
+
+/// What a fresh event is to the route.
+#[derive(Debug)]
+pub(super) enum Fate {
+    Filtered,
+    Parked(Parked),
+    Handed,
+}
+
+/// A number chosen, before its event is read.
+struct Chosen {
+    handle: i64,
+    seq: i64,
+    attempts: u32,
+    ordered: bool,
+}
+
+/// What is left of the budget.
+struct Room {
+    rows: usize,
+    bytes: u64,
+    first: bool,
+}
+
+impl Room {
+    /// Whether one of this size still fits; a first one always does.
+    fn fits(&mut self, size: u64) -> bool {
+        if self.rows == 0 || (!self.first && size > self.bytes) {
+            return false;
+        }
+        self.rows -= 1;
+        self.bytes = self.bytes.saturating_sub(size);
+        self.first = false;
+        true
+    }
+}
+
+/// Looks.
+pub(super) async fn look(conn: &mut SqliteConnection, question: &Question) -> Result<Answer, sqlx::Error> {
+    let mut answer = Answer::default();
+    let mut chosen = Vec::new();
+    let mut room = Room { rows: question.budget.rows, bytes: question.budget.bytes as u64, first: true };
+    let all = due(conn, question, &mut room, &mut chosen).await?
+        && again(conn, question, &mut room, &mut chosen, &mut answer).await?
+        && fresh(conn, question, &mut room, &mut chosen, &mut answer).await?;
+    answer.more = !all;
+    answer.handed = load(conn, chosen).await?;
+    let name = &question.route.name;
+    answer.next_due =
+        sqlx::query_scalar("select min(due) from postroom_delivery where route = ?1 and due is not null and due > ?2")
+            .bind(name)
+            .bind(question.now)
+            .fetch_one(&mut *conn)
+            .await?;
+    answer.retrying =
+        sqlx::query_scalar("select exists (select 1 from postroom_delivery where route = ?1 and state = 'retrying')")
+            .bind(name)
+            .fetch_one(conn)
+            .await?;
+    Ok(answer)
+}
+
+/// Parked rows whose time has come. Says whether all of them fit.
+async fn due(
+    conn: &mut SqliteConnection,
+    question: &Question,
+    room: &mut Room,
+    chosen: &mut Vec<Chosen>,
+) -> Result<bool, sqlx::Error> {
+    let rows = sqlx::query(include_str!("../sql/due.sql"))
+        .bind(&question.route.name)
+        .bind(question.now)
+        .bind(&question.out)
+        .bind(signed(room.rows as u64 + 1))
+        .fetch_all(conn)
+        .await?;
+    for row in &rows {
+        if !room.fits(count(row.try_get("size")?)) {
+            return Ok(false);
+        }
+        chosen.push(Chosen {
+            handle: -row.try_get::<i64, _>("handle")?,
+            seq: row.try_get("seq")?,
+            attempts: row.try_get("attempts")?,
+            ordered: row.try_get("blocks")?,
+        });
+    }
+    Ok(true)
+}
+
+/// Numbers seen before that are in nobody's hands. Says whether all of them fit.
+async fn again(
+    conn: &mut SqliteConnection,
+    question: &Question,
+    room: &mut Room,
+    chosen: &mut Vec<Chosen>,
+    answer: &mut Answer,
+) -> Result<bool, sqlx::Error> {
+    for numbers in question.again.chunks(ROWS_AT_ONCE) {
+        let rows = sqlx::query(include_str!("../sql/heads_of.sql"))
+            .bind(&question.route.name)
+            .bind(json!(numbers).to_string())
+            .fetch_all(&mut *conn)
+            .await?;
+        for row in &rows {
+            let seq = row.try_get("seq")?;
+            if row.try_get("blocked")? {
+                answer.parked_again.push(Parked { seq, key: ordering_key(row)?, due: None });
+            } else if room.fits(count(row.try_get("size")?)) {
+                chosen.push(Chosen { handle: seq, seq, attempts: 0, ordered: true });
+            } else {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// Rows after the position. Says whether the end of the log was reached.
+async fn fresh(
+    conn: &mut SqliteConnection,
+    question: &Question,
+    room: &mut Room,
+    chosen: &mut Vec<Chosen>,
+    answer: &mut Answer,
+) -> Result<bool, sqlx::Error> {
+    let Some(mut after) = question.after else { return Ok(true) };
+    while answer.fresh.len() < ROWS_MAX {
+        let limit = (room.rows + 1).clamp(ROWS_AT_ONCE / 10, ROWS_AT_ONCE);
+        let rows = sqlx::query(include_str!("../sql/heads_after.sql"))
+            .bind(&question.route.name)
+            .bind(after)
+            .bind(signed(limit as u64))
+            .fetch_all(&mut *conn)
+            .await?;
+        for row in &rows {
+            let seq = row.try_get("seq")?;
+            let fate = fate(question, row, seq)?;
+            if matches!(fate, Fate::Handed) {
+                if !room.fits(count(row.try_get("size")?)) {
+                    return Ok(false);
+                }
+                chosen.push(Chosen { handle: seq, seq, attempts: 0, ordered: true });
+            }
+            answer.fresh.push((seq, fate));
+            after = seq;
+        }
+        if rows.len() < limit {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn fate(question: &Question, row: &SqliteRow, seq: i64) -> Result<Fate, sqlx::Error> {
+    let appended_at: i64 = row.try_get("appended_at")?;
+    let wanted = question.start_at.is_none_or(|start| appended_at >= start)
+        && question.route.filter.matches_parts(
+            row.try_get("type")?,
+            row.try_get("aggregate_type")?,
+            row.try_get("tenant")?,
+        );
+    let available_at: Option<i64> = row.try_get("available_at")?;
+    Ok(if !wanted {
+        Fate::Filtered
+    } else if available_at.is_some_and(|at| at > question.now) {
+        Fate::Parked(Parked { seq, key: ordering_key(row)?, due: available_at })
+    } else if row.try_get("blocked")? {
+        Fate::Parked(Parked { seq, key: ordering_key(row)?, due: None })
+    } else {
+        Fate::Handed
+    })
+}
+
+fn ordering_key(row: &SqliteRow) -> Result<Option<Arc<str>>, sqlx::Error> {
+    Ok(row.try_get::<Option<String>, _>("ordering_key")?.map(Arc::from))
+}
+
+/// Reads the events of the chosen numbers, in the order chosen.
+async fn load(conn: &mut SqliteConnection, chosen: Vec<Chosen>) -> Result<Vec<Handed>, sqlx::Error> {
+    let mut events = HashMap::with_capacity(chosen.len());
+    for some in chosen.chunks(ROWS_AT_ONCE) {
+        let numbers: Vec<i64> = some.iter().map(|c| c.seq).collect();
+        let rows = sqlx::query("select * from postroom_log where seq in (select value from json_each(?1))")
+            .bind(json!(numbers).to_string())
+            .fetch_all(&mut *conn)
+            .await?;
+        for row in &rows {
+            let logged = logged(row)?;
+            events.insert(logged.seq, logged);
+        }
+    }
+    Ok(chosen
+        .into_iter()
+        .filter_map(|c| {
+            let logged = events.get(&c.seq)?.clone();
+            Some(Handed { handle: c.handle, attempts: c.attempts, ordered: c.ordered, logged })
+        })
+        .collect())
+}

@@ -1,0 +1,161 @@
+//! One route of this store as one relay sees it.
+//!
+//! The lane's position lives in memory while the relay owns the lane, and in the checkpoint. Reading forward changes
+//! memory only; every change that puts an event aside or ends it is written together with the position (`settle`, and
+//! the parking part of `take`). Both run under one lock, so that neither overwrites what the other has just computed.
+
+pub(crate) mod checkpoint;
+mod lane;
+mod look;
+mod settle;
+mod take;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use async_trait::async_trait;
+use postroom_core::{
+    Budget, Ear, LaneTerm, Lease, RelayIdentity, RouteDefinition, RouteHealth, Settlement, Source, Standing,
+    StoreError, Take,
+};
+use tokio::sync::Mutex;
+
+use crate::database::{Version, joined};
+use crate::routes;
+use crate::store::Inner;
+use checkpoint::Checkpoint;
+
+/// SQLite has one lane.
+const LANE: u32 = 0;
+
+/// One route of this store as one relay sees it.
+pub(crate) struct SqliteSource(Arc<Shared>);
+
+struct Shared {
+    inner: Arc<Inner>,
+    relay: RelayIdentity,
+    route: Arc<RouteDefinition>,
+    state: Arc<Mutex<State>>,
+    // The term we own the lane under, 0 for none: what a renewal may look at without waiting for a take.
+    term: AtomicI64,
+}
+
+/// What the relay knows of its lane.
+#[derive(Default)]
+struct State {
+    owned: Option<Owned>,
+    /// The position of a write that failed in a way that leaves its effect unknown; see `lane::resolve`.
+    unsure: Option<Checkpoint>,
+    /// Handles in the engine's hands, with their keys: positive ones are numbers of the log, negative ones parked rows.
+    out: HashMap<i64, Option<Arc<str>>>,
+    /// Set when the last look found nothing: until the file or the clock moves, there is nothing to find.
+    idle: Option<Idle>,
+}
+
+/// A lane in our hands.
+struct Owned {
+    term: i64,
+    /// Where we are; may be ahead of what is written.
+    position: Checkpoint,
+    /// When `position` first differed from what is written.
+    unwritten_since: Option<i64>,
+    /// What was appended before is not for this route.
+    start_at: Option<i64>,
+    /// The key that has too many followers, if one has.
+    full_key: Option<Arc<str>>,
+    /// What must not be: nothing moves.
+    halted: Option<String>,
+}
+
+/// A look that found nothing.
+struct Idle {
+    version: Version,
+    /// When time alone changes that.
+    until: Option<i64>,
+    result: Take,
+}
+
+impl SqliteSource {
+    /// A source of a route that is registered and joined.
+    pub(crate) fn new(inner: Arc<Inner>, relay: RelayIdentity, route: RouteDefinition) -> Self {
+        Self(Arc::new(Shared { inner, relay, route: Arc::new(route), state: Arc::default(), term: AtomicI64::new(0) }))
+    }
+}
+
+impl Shared {
+    fn own(&self, state: &mut State, owned: Owned) {
+        self.term.store(owned.term, Ordering::Release);
+        state.owned = Some(owned);
+        state.unsure = None;
+        state.idle = None;
+        state.out.clear();
+    }
+
+    /// Forgets the lane; what the engine holds of it is void.
+    fn lose(&self, state: &mut State) -> Vec<LaneTerm> {
+        self.term.store(0, Ordering::Release);
+        state.unsure = None;
+        state.idle = None;
+        state.out.clear();
+        state.owned.take().map(|owned| LaneTerm { lane: LANE, term: owned.term }).into_iter().collect()
+    }
+}
+
+#[async_trait]
+impl Source for SqliteSource {
+    async fn take(&self, budget: Budget) -> Result<Take, StoreError> {
+        let shared = Arc::clone(&self.0);
+        let found = joined(tokio::spawn(async move { shared.take(budget).await }).await, "take")??;
+        // Only now are they in the engine's hands: what a caller did not wait for is handed out again.
+        if !found.deliveries.is_empty() {
+            let mut state = self.0.state.lock().await;
+            if state.owned.as_ref().is_none_or(|o| found.deliveries.iter().any(|d| d.lane.term != o.term)) {
+                return Ok(Take { deliveries: Vec::new(), more: true, ..found });
+            }
+            for delivery in &found.deliveries {
+                state.out.insert(delivery.handle, delivery.order_key().map(Arc::from));
+            }
+        }
+        Ok(found)
+    }
+
+    async fn settle(&self, settlements: &[Settlement]) -> Result<Standing, StoreError> {
+        let (shared, settlements) = (Arc::clone(&self.0), settlements.to_vec());
+        joined(tokio::spawn(async move { shared.settle(settlements).await }).await, "settle")?
+    }
+
+    async fn renew(&self, health: &RouteHealth) -> Result<Lease, StoreError> {
+        let (relay, route, health) = (self.0.relay.clone(), Arc::clone(&self.0.route), health.clone());
+        let now = self.0.inner.now();
+        let lane = self
+            .0
+            .inner
+            .db
+            .write("renew", move |conn| {
+                Box::pin(async move {
+                    routes::heartbeat(conn, &relay, &route.name, &health, now).await?;
+                    lane::look(conn, &route.name, &relay.boot, now).await
+                })
+            })
+            .await?;
+        let term = self.0.term.load(Ordering::Acquire);
+        let ours = lane.held_by(&self.0.relay.boot, term);
+        let standing = Standing {
+            paused: lane.paused,
+            lanes: usize::from(ours),
+            lost: if ours || term == 0 { Vec::new() } else { vec![LaneTerm { lane: LANE, term }] },
+            ..Standing::default()
+        };
+        Ok(Lease { valid_for: self.0.relay.lease, standing })
+    }
+
+    async fn release(&self) -> Result<(), StoreError> {
+        let shared = Arc::clone(&self.0);
+        joined(tokio::spawn(async move { shared.release().await }).await, "release")?
+    }
+
+    fn ear(&self) -> Ear {
+        self.0.inner.wake.listen()
+    }
+}

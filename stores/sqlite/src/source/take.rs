@@ -1,0 +1,272 @@
+//! Takes: acquires the lane if it is free, looks, and puts aside what cannot go yet.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use postroom_core::{Budget, Delivery, LaneTerm, Standing, StoreError, Take};
+use serde_json::json;
+use sqlx::SqliteConnection;
+
+use super::checkpoint::Checkpoint;
+use super::lane::{self, Lane};
+use super::look::{self, Answer, Fate, Handed, Parked, Question};
+use super::{Idle, LANE, Owned, Shared, State};
+use crate::clock::{duration, span, timestamp};
+use crate::events::{count, signed};
+use crate::release::release;
+
+/// How long a position that only moved may stay unwritten: what a crash makes the next owner read again.
+const UNWRITTEN_MAX: Duration = Duration::from_secs(1);
+
+impl Shared {
+    pub(super) async fn take(&self, budget: Budget) -> Result<Take, StoreError> {
+        let mut guard = Arc::clone(&self.state).lock_owned().await;
+        let state = &mut *guard;
+        self.resolve(state).await?;
+        let version = self.inner.db.version().await?;
+        let now = self.inner.now();
+        if let Some(idle) = &state.idle
+            && idle.version == version
+            && idle.until.is_none_or(|until| now < until)
+        {
+            let next_due = idle.result.next_due.and(idle.until).map(|until| duration(until - now));
+            return Ok(Take { next_due, ..idle.result.clone() });
+        }
+        state.idle = None;
+        let mut lost = Vec::new();
+        let lane = self.lane(now).await?;
+        if let Some(owned) = &state.owned
+            && !lane.held_by(&self.relay.boot, owned.term)
+        {
+            lost = self.lose(state);
+        }
+        if state.owned.is_none() && (!lane.is_free(&self.relay.boot, now) || !self.acquire(state).await?) {
+            let standing = Standing { paused: lane.paused, lost, ..Standing::default() };
+            let result = Take { standing, ..Take::default() };
+            return Ok(rest(state, version, lane.alive_until, result));
+        }
+        let mut standing = Standing { paused: lane.paused, lanes: 1, lost, ..Standing::default() };
+        let Some(owned) = &mut state.owned else { return Ok(Take { standing, ..Take::default() }) };
+        standing.halted.clone_from(&owned.halted);
+        if lane.paused || standing.halted.is_some() {
+            let result = Take { standing, ..Take::default() };
+            return Ok(if owned.unwritten_since.is_some() { result } else { rest(state, version, None, result) });
+        }
+        if let Some(waiting) = self.too_many_followers(owned).await? {
+            standing.halted = Some(waiting);
+        }
+        let again = owned.position.unsettled.numbers().filter(|n| !state.out.contains_key(n));
+        let question = Question {
+            route: Arc::clone(&self.route),
+            start_at: owned.start_at,
+            now,
+            budget,
+            out: json!(state.out.keys().filter(|h| **h < 0).map(|h| -h).collect::<Vec<_>>()).to_string(),
+            again: again.take(budget.rows.saturating_add(1)).collect(),
+            after: standing.halted.is_none().then_some(owned.position.hwm),
+        };
+        let answer = self
+            .inner
+            .db
+            .read("take", move |conn| Box::pin(async move { Ok(look::look(conn, &question).await?) }))
+            .await?;
+        self.apply(state, version, now, standing, answer).await
+    }
+
+    async fn lane(&self, now: i64) -> Result<Lane, StoreError> {
+        let (route, boot) = (Arc::clone(&self.route), self.relay.boot.clone());
+        self.inner
+            .db
+            .read("take", move |conn| Box::pin(async move { lane::look(conn, &route.name, &boot, now).await }))
+            .await
+    }
+
+    /// Whether a key still has so many followers that nothing fresh may be read, in words.
+    async fn too_many_followers(&self, owned: &mut Owned) -> Result<Option<String>, StoreError> {
+        let Some(key) = owned.full_key.clone() else { return Ok(None) };
+        let (route, max) = (Arc::clone(&self.route), self.inner.blocked_max);
+        let asked = Arc::clone(&key);
+        let waiting = self
+            .inner
+            .db
+            .read("take", move |conn| Box::pin(async move { Ok(followers(conn, &route.name, &asked, max).await?) }))
+            .await?;
+        if waiting < max {
+            owned.full_key = None;
+            return Ok(None);
+        }
+        Ok(Some(format!("key {key:?} has {waiting} or more events waiting behind a failed one, the limit is {max}")))
+    }
+
+    /// Moves the position by what was found; writes it when something was put aside or it was long unwritten.
+    async fn apply(
+        &self,
+        state: &mut State,
+        version: crate::database::Version,
+        now: i64,
+        standing: Standing,
+        answer: Answer,
+    ) -> Result<Take, StoreError> {
+        let Some(owned) = &mut state.owned else { return Ok(Take { standing, ..Take::default() }) };
+        let mut position = owned.position.clone();
+        let mut parked = answer.parked_again;
+        for aside in &parked {
+            position.unsettled.remove(aside.seq);
+        }
+        for (seq, fate) in answer.fresh {
+            position.hwm = seq;
+            position.seen += 1;
+            match fate {
+                Fate::Filtered => position.filtered += 1,
+                Fate::Handed => position.unsettled.insert(seq),
+                Fate::Parked(aside) => parked.push(aside),
+            }
+        }
+        position.parked += i64::try_from(parked.len()).unwrap_or(0);
+        let next_due = parked.iter().filter_map(|aside| aside.due).chain(answer.next_due).min();
+        let moved = position != owned.position;
+        let since = owned.unwritten_since.or(moved.then_some(now));
+        if !parked.is_empty() || since.is_some_and(|since| now - since >= span(UNWRITTEN_MAX)) {
+            if !self.put_aside(state, position, parked, now).await? {
+                let lost = self.lose(state);
+                return Ok(Take { more: true, standing: Standing { lanes: 0, lost, ..standing }, ..Take::default() });
+            }
+        } else {
+            owned.position = position;
+            owned.unwritten_since = since;
+        }
+        let Some(owned) = &state.owned else { return Ok(Take { standing, ..Take::default() }) };
+        let term = owned.term;
+        let settled = owned.unwritten_since.is_none();
+        let result = Take {
+            more: answer.more,
+            next_due: next_due.map(|due| duration(due - now)),
+            retrying: answer.retrying,
+            standing,
+            deliveries: answer.handed.into_iter().map(|handed| delivery(handed, term)).collect(),
+        };
+        let quiet = settled && !result.more && result.deliveries.is_empty() && !moved;
+        Ok(if quiet { rest(state, version, next_due, result) } else { result })
+    }
+
+    /// Writes the position with what was put aside. Says whether the lane was still ours.
+    async fn put_aside(
+        &self,
+        state: &mut State,
+        position: Checkpoint,
+        parked: Vec<Parked>,
+        now: i64,
+    ) -> Result<bool, StoreError> {
+        let Some(owned) = &mut state.owned else { return Ok(false) };
+        let (route, boot, term) = (Arc::clone(&self.route), self.relay.boot.clone(), owned.term);
+        let max = self.inner.blocked_max;
+        let tried = Arc::new(Mutex::new(None));
+        let trying = Arc::clone(&tried);
+        let written = self
+            .inner
+            .db
+            .write("take", move |conn| {
+                Box::pin(async move {
+                    if !lane::is_ours(conn, &route.name, &boot, term).await? {
+                        return Ok(None);
+                    }
+                    let full_key = park(conn, &route.name, &parked, max, now).await?;
+                    let mut position = position;
+                    position.save(conn, &route.name, 0).await?;
+                    *trying.lock().unwrap_or_else(PoisonError::into_inner) = Some(position.clone());
+                    Ok(Some((position, full_key)))
+                })
+            })
+            .await;
+        match written {
+            Ok(Some((position, full_key))) => {
+                owned.position = position;
+                owned.unwritten_since = None;
+                owned.full_key = full_key.or(owned.full_key.take());
+                Ok(true)
+            }
+            Ok(None) => Ok(false),
+            Err(error) => {
+                state.unsure = tried.lock().unwrap_or_else(PoisonError::into_inner).take();
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Remembers that there is nothing to find until the file changes or the time comes.
+fn rest(state: &mut State, version: crate::database::Version, until: Option<i64>, result: Take) -> Take {
+    state.idle = Some(Idle { version, until, result: Take { standing: still(&result.standing), ..result.clone() } });
+    result
+}
+
+/// A standing as it is told again: what was lost was lost once.
+fn still(standing: &Standing) -> Standing {
+    Standing { lost: Vec::new(), ..standing.clone() }
+}
+
+fn delivery(handed: Handed, term: i64) -> Delivery {
+    Delivery {
+        handle: handed.handle,
+        lane: LaneTerm { lane: LANE, term },
+        position: Some(handed.logged.seq),
+        attempts: handed.attempts,
+        ordered: handed.ordered,
+        appended_at: timestamp(handed.logged.appended_at),
+        event: handed.logged.event,
+    }
+}
+
+/// Puts events aside; returns a key that has too many followers now, if one has.
+async fn park(
+    conn: &mut SqliteConnection,
+    route: &str,
+    parked: &[Parked],
+    max: u64,
+    now: i64,
+) -> Result<Option<Arc<str>>, sqlx::Error> {
+    let mut keys = HashSet::new();
+    for aside in parked {
+        let state = if aside.due.is_some() { "delayed" } else { "blocked" };
+        sqlx::query(include_str!("../sql/park.sql"))
+            .bind(route)
+            .bind(aside.seq)
+            .bind(aside.key.as_deref())
+            .bind(state)
+            .bind(aside.due.is_none())
+            .bind(aside.due)
+            .bind(0)
+            .bind(None::<&str>)
+            .bind(None::<&str>)
+            .bind(now)
+            .execute(&mut *conn)
+            .await?;
+        if let (None, Some(key)) = (aside.due, &aside.key) {
+            keys.insert(Arc::clone(key));
+        }
+    }
+    let mut full = None;
+    for key in keys {
+        // What they wait for may have gone since the look.
+        release(conn, route, &key, now).await?;
+        if followers(conn, route, &key, max).await? >= max {
+            full = Some(key);
+        }
+    }
+    Ok(full)
+}
+
+/// How many events of the key wait, counted up to `max`.
+async fn followers(conn: &mut SqliteConnection, route: &str, key: &str, max: u64) -> Result<u64, sqlx::Error> {
+    sqlx::query_scalar(
+        "select count(*) from (select 1 from postroom_delivery \
+         where route = ?1 and key = ?2 and blocks = 1 and state = 'blocked' limit ?3)",
+    )
+    .bind(route)
+    .bind(key)
+    .bind(signed(max))
+    .fetch_one(conn)
+    .await
+    .map(count)
+}

@@ -1,0 +1,185 @@
+//! Writes of this process, one transaction at a time; what has queued up meanwhile commits together.
+//!
+//! Each piece of work is all or nothing by itself (a savepoint), and its caller hears of it after the commit. The work
+//! runs in a task of its own, so that a caller who stops waiting cannot leave a transaction half done.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use postroom_core::{StoreError, StoreErrorKind};
+use sqlx::{Connection, SqliteConnection, SqlitePool};
+use tokio::sync::oneshot;
+
+use crate::error::Fault;
+
+/// Work on a connection.
+pub(crate) type Work<'c, T> = Pin<Box<dyn Future<Output = Result<T, Fault>> + Send + 'c>>;
+
+/// How often a `begin` that found the file locked for the whole busy time-out is tried in all.
+const BEGIN_TRIES: u32 = 3;
+/// Most pieces of work in one transaction.
+const TOGETHER_MAX: usize = 64;
+
+/// The process's one writer.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    pool: SqlitePool,
+    path: String,
+    queue: Mutex<Queue>,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: Vec<Box<dyn Job>>,
+    // Whether a task is at work; it looks at the queue again before it ends.
+    busy: bool,
+}
+
+impl std::fmt::Debug for Queue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Queue({})", self.jobs.len())
+    }
+}
+
+impl Writer {
+    /// A writer over a pool of one connection.
+    pub(crate) fn new(pool: SqlitePool, path: String) -> Self {
+        Self { pool, path, queue: Mutex::default() }
+    }
+
+    /// Runs the work in a `begin immediate` transaction and returns after its commit.
+    pub(crate) async fn write<T, F>(self: &Arc<Self>, operation: &'static str, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(&'c mut SqliteConnection) -> Work<'c, T> + Send + 'static,
+    {
+        let (answer, answered) = oneshot::channel();
+        let job = Task { operation, path: self.path.clone(), work: Some(work), result: None, answer };
+        let start = {
+            let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+            queue.jobs.push(Box::new(job));
+            !std::mem::replace(&mut queue.busy, true)
+        };
+        if start {
+            tokio::spawn(Arc::clone(self).drain());
+        }
+        answered.await.unwrap_or_else(|_| {
+            Err(StoreError::new(StoreErrorKind::CommitUnknown, operation, format!("{operation} was cut off"))
+                .hint("the program is stopping"))
+        })
+    }
+
+    async fn drain(self: Arc<Self>) {
+        let mut guard = Busy { writer: &self, armed: true };
+        loop {
+            let jobs = {
+                let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+                if queue.jobs.is_empty() {
+                    queue.busy = false;
+                    guard.armed = false;
+                    return;
+                }
+                let many = queue.jobs.len().min(TOGETHER_MAX);
+                queue.jobs.drain(..many).collect::<Vec<_>>()
+            };
+            self.commit_together(jobs).await;
+        }
+    }
+
+    async fn commit_together(&self, mut jobs: Vec<Box<dyn Job>>) {
+        let failure = self.run(&mut jobs).await.err().map(|error| Fault::from(error).at("commit", &self.path));
+        for job in jobs {
+            job.finish(failure.as_ref().map(shared));
+        }
+    }
+
+    async fn run(&self, jobs: &mut [Box<dyn Job>]) -> Result<(), sqlx::Error> {
+        let mut conn = self.pool.acquire().await?;
+        let mut tries = 1;
+        let mut tx = loop {
+            match conn.begin_with("begin immediate").await {
+                Ok(tx) => break tx,
+                Err(error) if tries < BEGIN_TRIES && crate::error::is_late_write_lock(&error) => tries += 1,
+                Err(error) => return Err(error),
+            }
+        };
+        if let [job] = jobs {
+            return if job.run(&mut tx).await { tx.commit().await } else { tx.rollback().await };
+        }
+        for job in jobs {
+            let mut own = tx.begin().await?;
+            if job.run(&mut own).await {
+                own.commit().await?;
+            } else {
+                own.rollback().await?;
+            }
+        }
+        tx.commit().await
+    }
+}
+
+/// What one failed commit means to each of its callers.
+fn shared(failure: &StoreError) -> StoreError {
+    let cause = std::error::Error::source(failure).map(ToString::to_string).unwrap_or_default();
+    StoreError::new(failure.kind, failure.operation, failure.message.clone())
+        .hint(failure.hint.clone())
+        .caused_by(cause)
+}
+
+/// Lets the next write start a new task when this one ended by a panic.
+struct Busy<'w> {
+    writer: &'w Writer,
+    armed: bool,
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        if self.armed {
+            self.writer.queue.lock().unwrap_or_else(PoisonError::into_inner).busy = false;
+        }
+    }
+}
+
+/// A piece of work and the caller who waits for it.
+trait Job: Send {
+    /// Does it; says whether to keep what it did.
+    fn run<'c>(&'c mut self, conn: &'c mut SqliteConnection) -> Pin<Box<dyn Future<Output = bool> + Send + 'c>>;
+    /// Tells the caller, after the commit or its failure.
+    fn finish(self: Box<Self>, failure: Option<StoreError>);
+}
+
+struct Task<T, F> {
+    operation: &'static str,
+    path: String,
+    work: Option<F>,
+    result: Option<Result<T, StoreError>>,
+    answer: oneshot::Sender<Result<T, StoreError>>,
+}
+
+impl<T, F> Job for Task<T, F>
+where
+    T: Send + 'static,
+    F: for<'c> FnOnce(&'c mut SqliteConnection) -> Work<'c, T> + Send + 'static,
+{
+    fn run<'c>(&'c mut self, conn: &'c mut SqliteConnection) -> Pin<Box<dyn Future<Output = bool> + Send + 'c>> {
+        Box::pin(async move {
+            let Some(work) = self.work.take() else { return false };
+            let result = work(conn).await.map_err(|fault| fault.at(self.operation, &self.path));
+            let keep = result.is_ok();
+            self.result = Some(result);
+            keep
+        })
+    }
+
+    fn finish(self: Box<Self>, failure: Option<StoreError>) {
+        let result = match (self.result, failure) {
+            (Some(Err(own)), _) => Err(own),
+            (_, Some(failure)) => Err(failure),
+            (Some(Ok(value)), None) => Ok(value),
+            (None, None) => Err(StoreError::new(StoreErrorKind::Other, self.operation, "the work was not done")),
+        };
+        // Nobody waits any more: the work is done all the same.
+        let _ = self.answer.send(result);
+    }
+}

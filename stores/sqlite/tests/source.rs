@@ -1,0 +1,385 @@
+//! The promises of `Source`, and what only this store does to keep them.
+
+mod common;
+
+use std::time::Duration;
+
+use common::*;
+use postroom_core::{
+    Budget, Event, Filter, OnDead, OnFailure, RouteDefinition, RouteHealth, Start, Store, StoreErrorKind,
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[tokio::test]
+async fn what_is_appended_is_taken_in_order_and_never_again_after_it_is_settled() {
+    let shop = Shop::open().await;
+    let source = shop.all().await;
+    shop.append_key("k", 1..=3).await;
+    let taken = take(&source).await;
+    assert_eq!(ids(&taken), ["k-1", "k-2", "k-3"]);
+    assert_eq!(taken[0].position, Some(1));
+    assert!(take(&source).await.is_empty(), "handed out twice");
+    settle(&source, &taken.iter().map(delivered).collect::<Vec<_>>()).await;
+    assert!(take(&source).await.is_empty());
+    source.release().await.unwrap();
+    let next = shop.source("b", &from_beginning("r")).await;
+    assert!(take(&next).await.is_empty(), "a new owner got a settled one");
+    shop.audit().await;
+}
+
+#[tokio::test]
+async fn what_was_not_settled_goes_to_the_next_owner() {
+    let shop = Shop::open().await;
+    let source = shop.all().await;
+    shop.append_key("k", 1..=4).await;
+    let taken = take(&source).await;
+    settle(&source, &[delivered(&taken[1])]).await;
+    source.release().await.unwrap();
+    let next = shop.source("b", &from_beginning("r")).await;
+    assert_eq!(ids(&take(&next).await), ["k-1", "k-3", "k-4"]);
+    shop.audit().await;
+}
+
+#[tokio::test]
+async fn a_failed_event_blocks_its_key_only_and_followers_come_in_order() {
+    let shop = Shop::open().await;
+    let source = shop.all().await;
+    shop.append_key("k", 1..=2).await;
+    shop.append_key("other", 1..=1).await;
+    let taken = take(&source).await;
+    settle(&source, &[retry(&taken[0], 10), returned(&taken[1]), delivered(&taken[2])]).await;
+    shop.append_key("k", 3..=3).await;
+    shop.append_key("other", 2..=2).await;
+    let take_2 = source.take(ALL).await.unwrap();
+    assert_eq!(ids(&take_2.deliveries), ["other-2"]);
+    assert_eq!((take_2.next_due, take_2.retrying), (Some(10 * SECOND), true));
+    settle(&source, &[delivered(&take_2.deliveries[0])]).await;
+    shop.clock.advance(10 * SECOND);
+    let head = take(&source).await;
+    assert_eq!((ids(&head), head[0].attempts), (vec!["k-1"], 1));
+    settle(&source, &[delivered(&head[0])]).await;
+    let followers = take(&source).await;
+    assert_eq!(ids(&followers), ["k-2", "k-3"]);
+    // The first follower fails: the second, already handed out, comes back and waits.
+    settle(&source, &[retry(&followers[0], 10), returned(&followers[1])]).await;
+    assert!(take(&source).await.is_empty());
+    shop.clock.advance(10 * SECOND);
+    let head = take(&source).await;
+    assert_eq!(ids(&head), ["k-2"]);
+    settle(&source, &[delivered(&head[0])]).await;
+    assert_eq!(ids(&take(&source).await), ["k-3"]);
+    shop.audit().await;
+}
+
+#[tokio::test]
+async fn more_followers_than_are_released_at_once_all_come_in_order() {
+    let shop = Shop::open().await;
+    let source = shop.all().await;
+    shop.append_key("k", 1..=1).await;
+    let head = take(&source).await;
+    settle(&source, &[retry(&head[0], 1)]).await;
+    shop.append_key("k", 2..=251).await;
+    assert!(take(&source).await.is_empty());
+    shop.clock.advance(SECOND);
+    let mut seen = Vec::new();
+    loop {
+        let taken = take(&source).await;
+        if taken.is_empty() {
+            break;
+        }
+        assert!(taken.len() <= 100);
+        seen.extend(taken.iter().map(|d| d.position.unwrap()));
+        settle(&source, &taken.iter().map(delivered).collect::<Vec<_>>()).await;
+    }
+    assert_eq!(seen, (1..=251).collect::<Vec<_>>());
+    assert_eq!(shop.number("select count(*) from postroom_delivery").await, 0);
+    assert_eq!(shop.number("select recovered from postroom_checkpoint").await, 251);
+    shop.audit().await;
+}
+
+#[tokio::test]
+async fn skip_lets_later_events_pass_and_hold_keeps_them_after_a_death() {
+    let shop = Shop::open().await;
+    let skip = RouteDefinition { on_failure: OnFailure::Skip, ..from_beginning("skip") };
+    let hold = RouteDefinition { on_dead: OnDead::Hold, ..from_beginning("hold") };
+    let (skip, hold) = (shop.source("a", &skip).await, shop.source("a", &hold).await);
+    shop.append_key("k", 1..=1).await;
+    let first = take(&skip).await;
+    settle(&skip, &[retry(&first[0], 10)]).await;
+    let first = take(&hold).await;
+    settle(&hold, &[dead(&first[0])]).await;
+    shop.append_key("k", 2..=2).await;
+    assert_eq!(ids(&take(&skip).await), ["k-2"]);
+    let held = hold.take(ALL).await.unwrap();
+    assert!(held.deliveries.is_empty() && !held.retrying);
+    shop.audit().await;
+}
+
+#[tokio::test]
+async fn a_death_lets_the_key_go_on() {
+    let shop = Shop::open().await;
+    let source = shop.all().await;
+    shop.append_key("k", 1..=2).await;
+    let taken = take(&source).await;
+    settle(&source, &[retry(&taken[0], 1), returned(&taken[1])]).await;
+    shop.clock.advance(SECOND);
+    let head = take(&source).await;
+    settle(&source, &[dead(&head[0])]).await;
+    assert_eq!(ids(&take(&source).await), ["k-2"]);
+    shop.audit().await;
+}
+
+#[tokio::test]
+async fn a_delayed_event_comes_at_its_time_and_blocks_nobody() {
+    let shop = Shop::open().await;
+    let source = shop.all().await;
+    let at = postroom_core::Clock::now(&*shop.clock) + 60 * SECOND;
+    shop.append(&[Event::new("t").key("k").id("late").available_at(at), Event::new("t").key("k").id("now")]).await;
+    let now = source.take(ALL).await.unwrap();
+    assert_eq!((ids(&now.deliveries), now.next_due), (vec!["now"], Some(60 * SECOND)));
+    settle(&source, &[delivered(&now.deliveries[0])]).await;
+    assert_eq!(source.take(ALL).await.unwrap().next_due, Some(60 * SECOND));
+    shop.clock.advance(20 * SECOND);
+    assert_eq!(source.take(ALL).await.unwrap().next_due, Some(40 * SECOND), "an idle look still knows the time");
+    shop.clock.advance(40 * SECOND);
+    let late = take(&source).await;
+    assert_eq!(ids(&late), ["late"]);
+    assert!(!late[0].ordered);
+    settle(&source, &[delivered(&late[0])]).await;
+    shop.audit().await;
+}
+
+#[tokio::test]
+async fn events_the_route_does_not_want_are_counted_and_passed() {
+    let shop = Shop::open().await;
+    let route = RouteDefinition { filter: Filter::types(["order.*"]).unwrap(), ..from_beginning("r") };
+    let source = shop.source("a", &route).await;
+    let events: Vec<Event> =
+        (0..1_200).map(|n| Event::new(if n % 600 == 599 { "order.placed" } else { "noise" })).collect();
+    shop.append(&events).await;
+    let taken = take(&source).await;
+    assert_eq!(taken.iter().map(|d| d.position.unwrap()).collect::<Vec<_>>(), [600, 1_200]);
+    settle(&source, &taken.iter().map(delivered).collect::<Vec<_>>()).await;
+    assert_eq!(shop.number("select filtered from postroom_checkpoint").await, 1_198);
+    shop.audit().await;
+}
+
+#[tokio::test]
+async fn a_route_of_noise_only_still_writes_its_position() {
+    let shop = Shop::open().await;
+    let route = RouteDefinition { filter: Filter::types(["order.*"]).unwrap(), ..from_beginning("r") };
+    let source = shop.source("a", &route).await;
+    shop.append(&[Event::new("noise")]).await;
+    take(&source).await;
+    shop.clock.advance(SECOND);
+    take(&source).await;
+    assert_eq!(shop.number("select hwm from postroom_checkpoint").await, 1);
+}
+
+#[tokio::test]
+async fn a_route_starts_where_it_says() {
+    let shop = Shop::open().await;
+    shop.append_key("old", 1..=2).await;
+    shop.clock.advance(60 * SECOND);
+    let noon = postroom_core::Clock::now(&*shop.clock);
+    shop.append_key("new", 1..=1).await;
+    let start = |name: &str, start| RouteDefinition { start, ..RouteDefinition::new(name) };
+    let now = shop.source("a", &start("now", Start::Now)).await;
+    let beginning = shop.source("a", &start("beginning", Start::Beginning)).await;
+    let time = shop.source("a", &start("time", Start::At(noon))).await;
+    shop.append_key("next", 1..=1).await;
+    assert_eq!(ids(&take(&now).await), ["next-1"]);
+    assert_eq!(ids(&take(&beginning).await), ["old-1", "old-2", "new-1", "next-1"]);
+    assert_eq!(ids(&take(&time).await), ["new-1", "next-1"]);
+    for source in [now, beginning, time] {
+        source.release().await.unwrap();
+    }
+    shop.audit().await;
+}
+
+#[tokio::test]
+async fn a_budget_bounds_rows_and_bytes_and_a_first_large_one_comes_alone() {
+    let shop = Shop::open().await;
+    let source = shop.all().await;
+    shop.append_key("k", 1..=5).await;
+    let take_1 = source.take(Budget { rows: 2, bytes: 1 << 20 }).await.unwrap();
+    assert_eq!((ids(&take_1.deliveries), take_1.more), (vec!["k-1", "k-2"], true));
+    let take_2 = source.take(Budget { rows: 10, bytes: 1 }).await.unwrap();
+    assert_eq!((ids(&take_2.deliveries), take_2.more), (vec!["k-3"], true));
+    let take_3 = source.take(ALL).await.unwrap();
+    assert_eq!((ids(&take_3.deliveries), take_3.more), (vec!["k-4", "k-5"], false));
+}
+
+#[tokio::test]
+async fn a_repeated_settle_changes_nothing() {
+    let shop = Shop::open().await;
+    let source = shop.all().await;
+    shop.append_key("k", 1..=1).await;
+    shop.append_key("l", 1..=1).await;
+    shop.append_key("m", 1..=1).await;
+    let taken = take(&source).await;
+    let settlements = [delivered(&taken[0]), retry(&taken[1], 1), dead(&taken[2])];
+    for _ in 0..3 {
+        settle(&source, &settlements).await;
+    }
+    assert_eq!(shop.number("select delivered from postroom_checkpoint").await, 1);
+    assert_eq!(shop.number("select parked from postroom_checkpoint").await, 2);
+    assert_eq!(shop.number("select count(*) from postroom_attempt").await, 2);
+    shop.clock.advance(SECOND);
+    let again = take(&source).await;
+    for _ in 0..3 {
+        settle(&source, &[delivered(&again[0])]).await;
+    }
+    assert_eq!(shop.number("select recovered from postroom_checkpoint").await, 1);
+    shop.audit().await;
+}
+
+#[tokio::test]
+async fn returned_events_come_again_in_order_before_fresh_ones() {
+    let shop = Shop::open().await;
+    let source = shop.all().await;
+    shop.append_key("k", 1..=3).await;
+    let taken = take(&source).await;
+    settle(&source, &taken.iter().map(returned).collect::<Vec<_>>()).await;
+    shop.append_key("k", 4..=4).await;
+    let again = take(&source).await;
+    assert_eq!(ids(&again), ["k-1", "k-2", "k-3", "k-4"]);
+    assert!(again.iter().all(|d| d.attempts == 0));
+}
+
+#[tokio::test]
+async fn a_take_nobody_waited_for_is_handed_out_again() {
+    let shop = Shop::open().await;
+    let source = shop.all().await;
+    shop.append_key("k", 1..=3).await;
+    for _ in 0..50 {
+        let mut take = Box::pin(source.take(ALL));
+        assert!(std::future::poll_fn(|cx| std::task::Poll::Ready(take.as_mut().poll(cx))).await.is_pending());
+    }
+    assert_eq!(ids(&take(&source).await), ["k-1", "k-2", "k-3"]);
+}
+
+#[tokio::test]
+async fn h27_two_relays_share_a_file_one_stands_by_and_takes_over_when_the_lease_ends() {
+    let shop = Shop::open().await;
+    let (a, b) = (shop.all().await, shop.source("b", &from_beginning("r")).await);
+    shop.append_key("k", 1..=2).await;
+    let taken = take(&a).await;
+    settle(&a, &[delivered(&taken[0])]).await;
+    let standby = b.take(ALL).await.unwrap();
+    assert_eq!((standby.deliveries.len(), standby.standing.lanes), (0, 0));
+    shop.clock.advance(LEASE);
+    assert_eq!(b.take(ALL).await.unwrap().standing.lanes, 0, "a relay whose own lease is over took the lane");
+    b.renew(&RouteHealth::running()).await.unwrap();
+    let inherited = b.take(ALL).await.unwrap();
+    assert_eq!((ids(&inherited.deliveries), inherited.standing.lanes), (vec!["k-2"], 1));
+    assert!(inherited.deliveries[0].lane.term > taken[1].lane.term);
+    // H-29: the old owner comes back late.
+    let renewed = a.renew(&RouteHealth::running()).await.unwrap();
+    assert_eq!(renewed.standing.lost, [taken[1].lane]);
+    let standing = a.settle(&[delivered(&taken[1])]).await.unwrap();
+    assert_eq!((standing.lanes, standing.lost), (0, vec![taken[1].lane]));
+    assert_eq!(shop.number("select delivered from postroom_checkpoint").await, 1, "a lost lane was settled");
+    settle(&b, &[delivered(&inherited.deliveries[0])]).await;
+    shop.audit().await;
+}
+
+#[tokio::test]
+async fn a_graceful_stop_hands_over_at_once_and_leaves_no_heartbeat() {
+    let shop = Shop::open().await;
+    let (a, b) = (shop.all().await, shop.source("b", &from_beginning("r")).await);
+    shop.append_key("k", 1..=1).await;
+    let taken = take(&a).await;
+    settle(&a, &[delivered(&taken[0])]).await;
+    assert_eq!(b.take(ALL).await.unwrap().standing.lanes, 0);
+    a.release().await.unwrap();
+    assert_eq!(b.take(ALL).await.unwrap().standing.lanes, 1);
+    assert_eq!(shop.number("select count(*) from postroom_relay where boot = 'a'").await, 0);
+}
+
+#[tokio::test]
+async fn a_key_with_too_many_followers_stops_the_route_and_says_so() {
+    let shop = Shop::with(|o| o.blocked_max(3)).await;
+    let source = shop.all().await;
+    shop.append_key("k", 1..=1).await;
+    let head = take(&source).await;
+    settle(&source, &[retry(&head[0], 1)]).await;
+    shop.append_key("k", 2..=4).await;
+    take(&source).await;
+    shop.append_key("other", 1..=1).await;
+    let stopped = source.take(ALL).await.unwrap();
+    assert!(stopped.deliveries.is_empty());
+    assert!(stopped.standing.halted.unwrap().contains("\"k\""));
+    // The next owner knows it too, and the head still gets its tries.
+    source.release().await.unwrap();
+    let source = shop.source("b", &from_beginning("r")).await;
+    assert!(source.take(ALL).await.unwrap().standing.halted.is_some());
+    shop.clock.advance(SECOND);
+    let head = take(&source).await;
+    assert_eq!(ids(&head), ["k-1"]);
+    settle(&source, &[delivered(&head[0])]).await;
+    let go_on = source.take(ALL).await.unwrap();
+    assert_eq!((ids(&go_on.deliveries), go_on.standing.halted), (vec!["k-2", "k-3", "k-4", "other-1"], None));
+}
+
+#[tokio::test]
+async fn a_registered_lane_without_a_checkpoint_is_an_error() {
+    let shop = Shop::open().await;
+    let source = shop.all().await;
+    shop.append_key("k", 1..=1).await;
+    sqlx::query("delete from postroom_checkpoint").execute(shop.store.pool()).await.unwrap();
+    assert!(source.take(ALL).await.unwrap_err().message.contains("has no checkpoint"));
+    let again = shop.store.source(&relay("b"), &from_beginning("r")).await;
+    assert!(again.err().unwrap().message.contains("has no checkpoint"));
+}
+
+#[tokio::test]
+async fn a_log_whose_numbers_went_back_halts_the_route() {
+    let shop = Shop::open().await;
+    let source = shop.all().await;
+    shop.append_key("k", 1..=5).await;
+    let taken = take(&source).await;
+    settle(&source, &taken.iter().map(delivered).collect::<Vec<_>>()).await;
+    source.release().await.unwrap();
+    sqlx::query("update sqlite_sequence set seq = 2 where name = 'postroom_log'")
+        .execute(shop.store.pool())
+        .await
+        .unwrap();
+    let source = shop.source("b", &from_beginning("r")).await;
+    let halted = source.take(ALL).await.unwrap().standing.halted.unwrap();
+    assert!(halted.starts_with("sequence_behind"), "{halted}");
+}
+
+#[tokio::test]
+async fn a_changed_definition_is_taken_over_unless_a_live_relay_serves_the_old_one() {
+    let shop = Shop::open().await;
+    let old = RouteDefinition { to: "stdout".into(), ..from_beginning("r") };
+    let new = RouteDefinition { to: "exec".into(), filter: Filter::types(["order.*"]).unwrap(), ..old.clone() };
+    let source = shop.source("a", &old).await;
+    take(&source).await;
+    let error = shop.store.source(&relay("b"), &new).await.err().unwrap();
+    assert_eq!(error.kind, StoreErrorKind::Conflict);
+    assert!(error.message.contains("stdout") && error.message.contains("exec"), "{}", error.message);
+    source.release().await.unwrap();
+    let source = shop.source("b", &new).await;
+    shop.append(&[Event::new("noise"), Event::new("order.placed").id("wanted")]).await;
+    assert_eq!(ids(&take(&source).await), ["wanted"]);
+    let actions = shop.store.desk().actions(10).await.unwrap();
+    assert_eq!(actions[0].action, "route.change");
+}
+
+#[tokio::test]
+async fn an_idle_look_reads_no_row_and_any_commit_of_another_process_ends_it() {
+    let shop = Shop::open().await;
+    let source = shop.all().await;
+    assert!(take(&source).await.is_empty());
+    assert!(take(&source).await.is_empty());
+    // A second store on the same file is what another process looks like: other connections, no shared wake.
+    let other =
+        postroom_sqlite::Sqlite::open(postroom_sqlite::SqliteOptions::new("other", shop.path().to_str().unwrap()))
+            .await
+            .unwrap();
+    other.desk().append(&[Event::new("t").id("from-elsewhere")]).await.unwrap();
+    assert_eq!(ids(&take(&source).await), ["from-elsewhere"]);
+}
