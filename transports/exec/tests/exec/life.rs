@@ -4,11 +4,12 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use postroom_conformance::transports::{Post, until};
+use postroom_conformance::transports::{PATIENCE, Post, until};
 use postroom_core::{Event, FailureKind};
 use postroom_exec::Target;
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixListener;
+use tokio::time::timeout;
 
 use crate::workshop::{self, CHILD, LONG, Workshop, event, failure};
 
@@ -151,7 +152,7 @@ async fn children_of_the_child_end_with_it() {
     let (mut alive, _) = listener.accept().await.unwrap();
     post.close().await;
     // The end of its life is the end of its connection.
-    assert_eq!(alive.read(&mut [0]).await.unwrap(), 0);
+    assert_eq!(timeout(PATIENCE, alive.read(&mut [0])).await.unwrap().unwrap(), 0);
 }
 
 #[tokio::test]
@@ -163,7 +164,7 @@ async fn a_child_of_the_child_that_keeps_the_pipes_open_does_not_hide_a_death() 
     let failure = failure(&mut post, "parent").await;
     assert!(failure.code == "exec.died" && failure.error.contains("exit status: 3"), "{failure:?}");
     let (mut alive, _) = listener.accept().await.unwrap();
-    assert_eq!(alive.read(&mut [0]).await.unwrap(), 0);
+    assert_eq!(timeout(PATIENCE, alive.read(&mut [0])).await.unwrap().unwrap(), 0);
     post.close().await;
 }
 
@@ -179,6 +180,7 @@ fn a_runtime_that_ends_without_a_close_takes_the_child_along() {
     });
     let (mut alive, _) = listener.accept().unwrap();
     drop(runtime);
+    alive.set_read_timeout(Some(PATIENCE)).unwrap();
     assert_eq!(std::io::Read::read(&mut alive, &mut [0]).unwrap(), 0);
     drop(exec);
 }
