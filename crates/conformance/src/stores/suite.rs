@@ -84,6 +84,7 @@ macro_rules! store_suite {
                 a_route_starts_with_what_commits_after_its_registration
                 a_route_can_start_with_the_oldest_event
                 a_route_can_start_at_a_time
+                a_route_can_start_at_a_time_that_is_yet_to_come
                 a_route_keeps_its_place_over_a_reopening
                 registering_gives_a_route_its_place_before_anybody_serves_it
                 a_route_of_an_impossible_name_is_refused
@@ -149,6 +150,10 @@ macro_rules! store_suite {
                 an_acceptance_and_its_effect_roll_back_together
                 a_consumer_without_a_name_or_with_too_long_a_one_is_refused
             }
+            histories {
+                in_a_random_history_nothing_is_lost_and_nobody_overtakes
+                in_a_random_history_that_skips_failures_nothing_is_lost
+            }
         );
     };
     (@cases $harness:ty; $($module:ident { $($case:ident)* })*) => {
@@ -179,6 +184,7 @@ mod tests {
             include_str!("counting.rs"),
             include_str!("retaining.rs"),
             include_str!("accepting.rs"),
+            include_str!("histories.rs"),
         ];
         for line in files.iter().flat_map(|file| file.lines()) {
             if let Some((name, _)) = line.strip_prefix("pub async fn ").and_then(|rest| rest.split_once('<')) {
