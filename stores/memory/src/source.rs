@@ -81,7 +81,7 @@ impl MemorySource {
         Ok(standing)
     }
 
-    /// Takes every lane that should be ours and that no live relay holds.
+    /// Takes every lane that should be ours and that no live relay holds; none while our own heartbeat is late.
     fn acquire(&self, state: &mut State) -> Result<(), StoreError> {
         let boot = self.relay.boot.as_str();
         let elapsed = self.elapsed();
@@ -120,16 +120,14 @@ impl Source for MemorySource {
             .get(&self.relay.boot)
             .is_some_and(|relay| relay.is_alive(self.elapsed()) && relay.serves.contains_key(&self.definition.name));
         let before = self.standing(state)?;
-        // Without a heartbeat in time whatever we take may be somebody else's a moment later.
-        if alive {
-            self.acquire(state)?;
-        }
+        self.acquire(state)?;
         let mut standing = self.standing(state)?;
         standing.lost.extend(before.lost);
         let State { log, routes, handles, .. } = state;
         let route = routes.get_mut(self.name()).ok_or_else(|| no_route(self.name(), "take"))?;
         let mut hand = Hand { log, handles, now, budget, bytes: 0, full: false, deliveries: Vec::new() };
         let Route { definition, lanes, .. } = route;
+        // Without a heartbeat in time whatever we hand out may be somebody else's a moment later.
         if alive && !standing.paused {
             let mine: Vec<(usize, LaneTerm)> = in_turn(lanes.len(), turn)
                 .filter(|n| lanes[*n].holder.as_deref() == Some(&self.relay.boot))

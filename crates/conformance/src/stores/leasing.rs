@@ -146,14 +146,20 @@ pub async fn several_lanes_are_shared_evenly_and_handed_over_gently<H: StoreHarn
     let taken = one.take().await;
     let two = s.serve_as("two", &route()).await.unwrap();
     assert_eq!(two.look().await.standing.lanes, 0, "everything is in the first one's hands");
-    let recalled = one.look().await.standing.recalled;
-    assert!(one.deliver(&taken).await.lost.is_empty());
+    let more: Vec<_> = (1..=60).map(|n| event(&format!("k{n}"), 2)).collect();
+    s.append(&more).await;
+    let second = one.look().await;
+    let recalled = second.standing.recalled;
+    assert!(lanes(&second.deliveries).iter().all(|lane| !recalled.contains(lane)), "nothing new of a recalled lane");
+    assert!(one.deliver(&[taken.clone(), second.deliveries.clone()].concat()).await.lost.is_empty());
     let mut came = ids(&taken);
+    came.extend(ids(&second.deliveries));
     for _ in 0..2 {
         came.extend(one.drain().await);
         came.extend(two.drain().await);
     }
-    assert_eq!(sorted(came), sorted(spread(60).into_iter().map(|event| event.id).collect()), "nothing came twice");
+    let all = spread(60).into_iter().chain(more).map(|event| event.id).collect();
+    assert_eq!(sorted(came), sorted(all), "each came once");
     let (a, b) = (one.look().await.standing.lanes, two.look().await.standing.lanes);
     assert_eq!(a + b, total);
     if total > 1 {

@@ -26,6 +26,7 @@ macro_rules! store_suite {
                 a_take_brings_no_more_rows_than_its_budget
                 a_take_brings_no_more_bytes_than_its_budget
                 one_that_is_larger_than_the_budget_comes_alone
+                a_small_event_does_not_overtake_a_large_one_of_its_key
                 what_is_in_hand_is_not_handed_out_again
                 a_delivered_event_is_never_handed_out_again
                 every_route_gets_every_event_it_wants
@@ -54,6 +55,7 @@ macro_rules! store_suite {
                 hundreds_of_followers_come_in_order
                 a_follower_that_fails_blocks_the_rest_again
                 a_follower_given_back_before_its_head_failed_waits_all_the_same
+                a_follower_given_back_is_seen_to_wait_at_once
                 a_new_owner_keeps_the_order_behind_a_failed_event
                 events_without_a_key_never_wait_for_each_other
                 with_skip_later_events_pass_a_failed_one
