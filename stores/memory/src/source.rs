@@ -128,27 +128,26 @@ impl Source for MemorySource {
         let mut hand = Hand { log, handles, now, budget, bytes: 0, full: false, deliveries: Vec::new() };
         let Route { definition, lanes, .. } = route;
         // Without a heartbeat in time whatever we hand out may be somebody else's a moment later.
-        if alive && !standing.paused {
-            let mine: Vec<(usize, LaneTerm)> = in_turn(lanes.len(), turn)
-                .filter(|n| lanes[*n].holder.as_deref() == Some(&self.relay.boot))
-                .map(|n| (n, LaneTerm { lane: u32::try_from(n).unwrap_or_default(), term: lanes[n].term }))
-                .filter(|(_, lane)| !standing.recalled.contains(lane))
-                .collect();
-            for (n, term) in &mine {
-                hand.due(&mut lanes[*n], *term);
-            }
-            for (n, term) in &mine {
-                hand.again(&mut lanes[*n], *term);
-            }
-            let mut looks = budget.rows.saturating_mul(LOOKS_PER_ROW);
-            for (n, term) in &mine {
-                let halted = hand.fresh(&mut lanes[*n], *term, definition, self.store.inner.blocked_max, &mut looks);
-                standing.halted = standing.halted.or(halted);
-            }
+        let is_open = |n: &usize| alive && !standing.paused && lanes[*n].holder.as_deref() == Some(&self.relay.boot);
+        let mine: Vec<(usize, LaneTerm)> = in_turn(lanes.len(), turn)
+            .filter(is_open)
+            .map(|n| (n, LaneTerm { lane: u32::try_from(n).unwrap_or_default(), term: lanes[n].term }))
+            .filter(|(_, lane)| !standing.recalled.contains(lane))
+            .collect();
+        for (n, term) in &mine {
+            hand.due(&mut lanes[*n], *term);
         }
-        let next = lanes.iter().filter_map(|lane| lane.due.first().map(|(due, _)| *due)).min();
-        let next_due =
-            next.filter(|_| !standing.paused).map(|due| due.duration_since(now).try_into().unwrap_or_default());
+        for (n, term) in &mine {
+            hand.again(&mut lanes[*n], *term);
+        }
+        let mut looks = budget.rows.saturating_mul(LOOKS_PER_ROW);
+        for (n, term) in &mine {
+            let halted = hand.fresh(&mut lanes[*n], *term, definition, self.store.inner.blocked_max, &mut looks);
+            standing.halted = standing.halted.or(halted);
+        }
+        // Of our own lanes only: nobody should hurry for what he cannot take.
+        let next = mine.iter().filter_map(|(n, _)| lanes[*n].due.first().map(|(due, _)| *due)).min();
+        let next_due = next.map(|due| due.duration_since(now).try_into().unwrap_or_default());
         let retrying = lanes.iter().any(|lane| lane.retrying > 0);
         Ok(Take { more: hand.full, deliveries: hand.deliveries, next_due, retrying, standing })
     }

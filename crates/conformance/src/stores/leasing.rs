@@ -47,6 +47,16 @@ pub async fn a_standby_takes_over_when_the_lease_ends_and_not_before<H: StoreHar
     assert!(is_lost(&standing, &taken), "{standing:?}");
 }
 
+pub async fn a_standby_is_told_no_due_times_of_lanes_it_cannot_take<H: StoreHarness>(s: &Bench<H>) {
+    s.append(&events("a", 1..=1)).await;
+    let active = s.serve_as("active", &route()).await.unwrap();
+    active.retry(&active.take_one().await, SECOND).await;
+    let standby = s.serve_as("standby", &route()).await.unwrap();
+    s.pass(2 * SECOND);
+    let take = standby.look().await;
+    assert_eq!((take.standing.lanes, take.next_due), (0, None), "it would ask again and again");
+}
+
 pub async fn a_renewed_lease_is_not_taken<H: StoreHarness>(s: &Bench<H>) {
     s.append(&events("a", 1..=1)).await;
     let active = s.serve_as("active", &route()).await.unwrap();

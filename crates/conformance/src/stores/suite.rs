@@ -72,6 +72,7 @@ macro_rules! store_suite {
                 the_only_relay_owns_every_lane
                 a_renewal_says_how_long_it_holds
                 a_standby_takes_over_when_the_lease_ends_and_not_before
+                a_standby_is_told_no_due_times_of_lanes_it_cannot_take
                 a_renewed_lease_is_not_taken
                 a_heartbeat_on_one_route_keeps_the_lanes_of_all
                 a_released_lane_goes_over_at_once_with_nothing_repeated
