@@ -16,6 +16,7 @@ use postroom_core::{
 };
 
 use crate::Memory;
+use crate::route::check_name;
 
 #[async_trait]
 impl Desk for Memory {
@@ -38,6 +39,9 @@ impl Desk for Memory {
 
     async fn register(&self, routes: &[RouteDefinition]) -> Result<Vec<String>, StoreError> {
         let now = self.now();
+        for route in routes {
+            check_name(&route.name)?;
+        }
         let mut state = self.lock();
         let mut new = Vec::new();
         for route in routes {

@@ -19,6 +19,7 @@
 mod clock;
 mod delivery;
 mod desk;
+mod hand;
 mod inbox;
 mod lane;
 mod log;

@@ -34,8 +34,9 @@ impl MemoryTx {
 
     /// Makes everything visible at once.
     pub fn commit(mut self) {
-        let now = self.store.now();
         let mut state = self.store.lock();
+        // Asked under the lock, so that times in the log are in the order of its numbers.
+        let now = self.store.now();
         for event in self.events.drain(..) {
             state.log.append(event, now);
         }

@@ -47,12 +47,13 @@ pub(crate) fn share<'r>(lanes: usize, live: &[&'r str]) -> Vec<Option<&'r str>> 
     if let [] | [_] = live {
         return vec![live.first().copied(); lanes];
     }
-    let most = lanes.div_ceil(live.len());
+    let (least, mut rest) = (lanes / live.len(), lanes % live.len());
     let mut load = vec![0; live.len()];
     (0..lanes)
         .map(|lane| {
-            let open = (0..live.len()).filter(|relay| load[*relay] < most);
+            let open = (0..live.len()).filter(|relay| load[*relay] < least || (load[*relay] == least && rest > 0));
             let best = open.max_by_key(|relay| score(live[*relay], lane))?;
+            rest -= usize::from(load[best] == least);
             load[best] += 1;
             Some(live[best])
         })
@@ -77,7 +78,7 @@ mod tests {
             let shared = share(16, &live);
             for name in &live {
                 let load = shared.iter().filter(|owner| **owner == Some(name)).count();
-                assert!(load <= 16usize.div_ceil(relays), "{name} of {relays} has {load}");
+                assert!((16 / relays..=16usize.div_ceil(relays)).contains(&load), "{name} of {relays} has {load}");
             }
             assert!(shared.iter().all(Option::is_some));
         }

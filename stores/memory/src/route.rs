@@ -11,6 +11,9 @@ use crate::log::{Log, Row};
 use crate::relay::{Relay, Serving};
 use crate::state::State;
 
+/// How long a relay that died is still shown.
+const SILENT_MAX: Duration = Duration::from_hours(24);
+
 #[derive(Debug)]
 pub(crate) struct Route {
     pub(crate) definition: RouteDefinition,
@@ -42,7 +45,12 @@ impl Route {
 
     /// Whether the event of this row is to go to this route.
     pub(crate) fn wants(definition: &RouteDefinition, row: &Row) -> bool {
-        !matches!(definition.start, Start::At(time) if row.appended_at < time) && definition.filter.matches(&row.event)
+        !Self::is_before(definition, row) && definition.filter.matches(&row.event)
+    }
+
+    /// Whether the row was appended before the time at which the route starts.
+    pub(crate) fn is_before(definition: &RouteDefinition, row: &Row) -> bool {
+        matches!(definition.start, Start::At(time) if row.appended_at < time)
     }
 }
 
@@ -74,11 +82,7 @@ impl Pace {
 impl State {
     /// Registers the route if it is new; says whether it was.
     pub(crate) fn register(&mut self, definition: &RouteDefinition, now: Timestamp) -> Result<bool, StoreError> {
-        if !valid_name(&definition.name) {
-            let message = format!("{:?} cannot be the name of a route", definition.name);
-            return Err(StoreError::new(StoreErrorKind::Invalid, "register", message)
-                .hint("use lower-case letters, digits, `-`, `_` and `.`, at most 63"));
-        }
+        check_name(&definition.name)?;
         if self.routes.contains_key(&definition.name) {
             return Ok(false);
         }
@@ -114,8 +118,11 @@ impl State {
             route.definition = RouteDefinition { start, ..definition.clone() };
             self.record(now, &relay.name, "route.change", name, 0, None);
         }
-        // A relay that comes back under its name replaces what a crash has left of it.
-        self.relays.retain(|_, other| other.identity.name != relay.name || other.is_alive(elapsed));
+        // A relay that comes back under its name replaces what a crash has left of it; others are shown for a while.
+        self.relays.retain(|_, other| {
+            let silent = elapsed.saturating_sub(other.alive_until);
+            other.is_alive(elapsed) || (other.identity.name != relay.name && silent < SILENT_MAX)
+        });
         let joined = self.relays.entry(relay.boot.clone()).or_insert_with(|| Relay {
             identity: relay.clone(),
             started_at: now,
@@ -134,6 +141,16 @@ impl State {
         }
         Ok(())
     }
+}
+
+/// Whether a route may be called so.
+pub(crate) fn check_name(name: &str) -> Result<(), StoreError> {
+    if valid_name(name) {
+        return Ok(());
+    }
+    let message = format!("{name:?} cannot be the name of a route");
+    Err(StoreError::new(StoreErrorKind::Invalid, "register", message)
+        .hint("use lower-case letters, digits, `-`, `_` and `.`, at most 63"))
 }
 
 /// Whether two definitions of a route mean the same from now on; where it once started no longer matters.

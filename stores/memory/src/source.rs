@@ -1,23 +1,20 @@
 //! One route as one relay sees it: take, settle, renew, release.
 //!
-//! Decides which lanes are the relay's and what of them is handed out. What a verdict does to a delivery is
-//! [`crate::lane`].
+//! Decides which lanes are the relay's. What is handed out of a lane is [`crate::hand`], what a verdict does to a delivery
+//! is [`crate::lane`].
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use jiff::Timestamp;
 use postroom_core::{
-    Budget, Delivery, DeliveryState, Ear, LaneTerm, Lease, RelayIdentity, RouteDefinition, RouteHealth, Settlement,
-    Source, Standing, StoreError, Take,
+    Budget, Ear, LaneTerm, Lease, RelayIdentity, RouteDefinition, RouteHealth, Settlement, Source, Standing,
+    StoreError, Take,
 };
 
 use crate::Memory;
-use crate::delivery::{Parked, Rules};
-use crate::lane::Lane;
-use crate::log::Log;
+use crate::delivery::Rules;
+use crate::hand::Hand;
 use crate::relay::{live, share};
 use crate::route::Route;
 use crate::state::{State, no_route};
@@ -84,7 +81,7 @@ impl MemorySource {
         Ok(standing)
     }
 
-    /// Takes every lane that should be ours and that no live relay holds.
+    /// Takes every lane that should be ours and that no live relay holds; none while our own heartbeat is late.
     fn acquire(&self, state: &mut State) -> Result<(), StoreError> {
         let boot = self.relay.boot.as_str();
         let elapsed = self.elapsed();
@@ -123,37 +120,34 @@ impl Source for MemorySource {
             .get(&self.relay.boot)
             .is_some_and(|relay| relay.is_alive(self.elapsed()) && relay.serves.contains_key(&self.definition.name));
         let before = self.standing(state)?;
-        // Without a heartbeat in time whatever we take may be somebody else's a moment later.
-        if alive {
-            self.acquire(state)?;
-        }
+        self.acquire(state)?;
         let mut standing = self.standing(state)?;
         standing.lost.extend(before.lost);
         let State { log, routes, handles, .. } = state;
         let route = routes.get_mut(self.name()).ok_or_else(|| no_route(self.name(), "take"))?;
         let mut hand = Hand { log, handles, now, budget, bytes: 0, full: false, deliveries: Vec::new() };
         let Route { definition, lanes, .. } = route;
-        if alive && !standing.paused {
-            let mine: Vec<(usize, LaneTerm)> = in_turn(lanes.len(), turn)
-                .filter(|n| lanes[*n].holder.as_deref() == Some(&self.relay.boot))
-                .map(|n| (n, LaneTerm { lane: u32::try_from(n).unwrap_or_default(), term: lanes[n].term }))
-                .filter(|(_, lane)| !standing.recalled.contains(lane))
-                .collect();
-            for (n, term) in &mine {
-                hand.due(&mut lanes[*n], *term);
-            }
-            for (n, term) in &mine {
-                hand.again(&mut lanes[*n], *term);
-            }
-            let mut looks = budget.rows.saturating_mul(LOOKS_PER_ROW);
-            for (n, term) in &mine {
-                let halted = hand.fresh(&mut lanes[*n], *term, definition, self.store.inner.blocked_max, &mut looks);
-                standing.halted = standing.halted.or(halted);
-            }
+        // Without a heartbeat in time whatever we hand out may be somebody else's a moment later.
+        let is_open = |n: &usize| alive && !standing.paused && lanes[*n].holder.as_deref() == Some(&self.relay.boot);
+        let mine: Vec<(usize, LaneTerm)> = in_turn(lanes.len(), turn)
+            .filter(is_open)
+            .map(|n| (n, LaneTerm { lane: u32::try_from(n).unwrap_or_default(), term: lanes[n].term }))
+            .filter(|(_, lane)| !standing.recalled.contains(lane))
+            .collect();
+        for (n, term) in &mine {
+            hand.due(&mut lanes[*n], *term);
         }
-        let next = lanes.iter().filter_map(|lane| lane.due.first().map(|(due, _)| *due)).min();
-        let next_due =
-            next.filter(|_| !standing.paused).map(|due| due.duration_since(now).try_into().unwrap_or_default());
+        for (n, term) in &mine {
+            hand.again(&mut lanes[*n], *term);
+        }
+        let mut looks = budget.rows.saturating_mul(LOOKS_PER_ROW);
+        for (n, term) in &mine {
+            let halted = hand.fresh(&mut lanes[*n], *term, definition, self.store.inner.blocked_max, &mut looks);
+            standing.halted = standing.halted.or(halted);
+        }
+        // Of our own lanes only: nobody should hurry for what he cannot take.
+        let next = mine.iter().filter_map(|(n, _)| lanes[*n].due.first().map(|(due, _)| *due)).min();
+        let next_due = next.map(|due| due.duration_since(now).try_into().unwrap_or_default());
         let retrying = lanes.iter().any(|lane| lane.retrying > 0);
         Ok(Take { more: hand.full, deliveries: hand.deliveries, next_due, retrying, standing })
     }
@@ -226,142 +220,6 @@ impl Source for MemorySource {
 
     fn ear(&self) -> Ear {
         self.store.inner.wake.listen()
-    }
-}
-
-/// Fills the relay's hand within its budget.
-struct Hand<'a> {
-    log: &'a Log,
-    handles: &'a mut i64,
-    now: Timestamp,
-    budget: Budget,
-    bytes: usize,
-    full: bool,
-    deliveries: Vec<Delivery>,
-}
-
-impl Hand<'_> {
-    /// Whether one of this size still fits; the first always does.
-    fn fits(&mut self, size: usize) -> bool {
-        let fits = self.deliveries.len() < self.budget.rows
-            && (self.deliveries.is_empty() || self.bytes.saturating_add(size) <= self.budget.bytes);
-        self.full |= !fits;
-        fits
-    }
-
-    fn add(&mut self, lane: &mut Lane, number: i64, size: usize, mut delivery: Delivery) {
-        *self.handles += 1;
-        delivery.handle = *self.handles;
-        lane.handed.insert(delivery.handle, number);
-        self.bytes += size;
-        self.deliveries.push(delivery);
-    }
-
-    /// Rows whose time has come.
-    fn due(&mut self, lane: &mut Lane, term: LaneTerm) {
-        while let Some((due_at, number)) = lane.due.first().copied().filter(|(due_at, _)| *due_at <= self.now) {
-            let Some(row) = lane.rows.get_mut(&number) else { return };
-            let size = row.event.size();
-            if !self.fits(size) {
-                return;
-            }
-            row.handed = true;
-            let delivery = Delivery {
-                handle: 0,
-                lane: term,
-                event: Arc::clone(&row.event),
-                position: Some(number),
-                attempts: row.attempts,
-                ordered: row.blocks,
-                appended_at: row.appended_at,
-            };
-            lane.due.remove(&(due_at, number));
-            self.add(lane, number, size, delivery);
-        }
-    }
-
-    /// Unsettled ones that are in nobody's hands.
-    fn again(&mut self, lane: &mut Lane, term: LaneTerm) {
-        while let Some(number) = lane.again.first().copied() {
-            let Some(row) = self.log.get(number) else { return };
-            if lane.is_blocked(&row.event, number) {
-                lane.again.remove(&number);
-                lane.unsettled.remove(number);
-                let parked = Parked::new(Arc::clone(&row.event), row.appended_at, DeliveryState::Blocked, self.now);
-                lane.park(number, parked);
-                continue;
-            }
-            let size = row.event.size();
-            if !self.fits(size) {
-                return;
-            }
-            lane.again.remove(&number);
-            self.add(lane, number, size, fresh_delivery(term, number, &row.event, row.appended_at));
-        }
-    }
-
-    /// Rows after the position. Says why it stopped when a key has too many waiting.
-    fn fresh(
-        &mut self,
-        lane: &mut Lane,
-        term: LaneTerm,
-        route: &RouteDefinition,
-        blocked_max: usize,
-        looks: &mut usize,
-    ) -> Option<String> {
-        // What is unsettled comes first, also when it did not fit: a later event of its key must not pass it.
-        if !lane.again.is_empty() {
-            return None;
-        }
-        let log = self.log;
-        for number in log.after(term.lane as usize, lane.hwm) {
-            let row = log.get(number)?;
-            if *looks == 0 {
-                self.full = true;
-                return None;
-            }
-            *looks -= 1;
-            if !Route::wants(route, row) {
-                lane.counts.filtered += 1;
-            } else if let Some(at) = row.event.available_at.filter(|at| *at > self.now) {
-                let mut parked = Parked::new(Arc::clone(&row.event), row.appended_at, DeliveryState::Delayed, self.now);
-                parked.due_at = at;
-                lane.park(number, parked);
-            } else if lane.is_blocked(&row.event, number) {
-                let key = row.event.ordering_key().unwrap_or_default();
-                if lane.keys.get(key).is_some_and(|numbers| numbers.len() > blocked_max) {
-                    return Some(format!(
-                        "key {key} of route {} has {blocked_max} events waiting, the limit is blocked_max = {blocked_max}; \
-                         lane {} reads no further until `postroom key unblock` or `postroom key skip-head`",
-                        route.name, term.lane
-                    ));
-                }
-                let parked = Parked::new(Arc::clone(&row.event), row.appended_at, DeliveryState::Blocked, self.now);
-                lane.park(number, parked);
-            } else {
-                let size = row.event.size();
-                if !self.fits(size) {
-                    return None;
-                }
-                lane.unsettled.insert(number);
-                self.add(lane, number, size, fresh_delivery(term, number, &row.event, row.appended_at));
-            }
-            lane.hwm = number;
-            lane.counts.seen += 1;
-        }
-        None
-    }
-}
-
-fn fresh_delivery(lane: LaneTerm, number: i64, event: &Arc<postroom_core::Event>, appended_at: Timestamp) -> Delivery {
-    Delivery {
-        handle: 0,
-        lane,
-        event: Arc::clone(event),
-        position: Some(number),
-        attempts: 0,
-        ordered: true,
-        appended_at,
     }
 }
 

@@ -47,6 +47,16 @@ pub async fn a_standby_takes_over_when_the_lease_ends_and_not_before<H: StoreHar
     assert!(is_lost(&standing, &taken), "{standing:?}");
 }
 
+pub async fn a_standby_is_told_no_due_times_of_lanes_it_cannot_take<H: StoreHarness>(s: &Bench<H>) {
+    s.append(&events("a", 1..=1)).await;
+    let active = s.serve_as("active", &route()).await.unwrap();
+    active.retry(&active.take_one().await, SECOND).await;
+    let standby = s.serve_as("standby", &route()).await.unwrap();
+    s.pass(2 * SECOND);
+    let take = standby.look().await;
+    assert_eq!((take.standing.lanes, take.next_due), (0, None), "it would ask again and again");
+}
+
 pub async fn a_renewed_lease_is_not_taken<H: StoreHarness>(s: &Bench<H>) {
     s.append(&events("a", 1..=1)).await;
     let active = s.serve_as("active", &route()).await.unwrap();
@@ -146,14 +156,20 @@ pub async fn several_lanes_are_shared_evenly_and_handed_over_gently<H: StoreHarn
     let taken = one.take().await;
     let two = s.serve_as("two", &route()).await.unwrap();
     assert_eq!(two.look().await.standing.lanes, 0, "everything is in the first one's hands");
-    let recalled = one.look().await.standing.recalled;
-    assert!(one.deliver(&taken).await.lost.is_empty());
+    let more: Vec<_> = (1..=60).map(|n| event(&format!("k{n}"), 2)).collect();
+    s.append(&more).await;
+    let second = one.look().await;
+    let recalled = second.standing.recalled;
+    assert!(lanes(&second.deliveries).iter().all(|lane| !recalled.contains(lane)), "nothing new of a recalled lane");
+    assert!(one.deliver(&[taken.clone(), second.deliveries.clone()].concat()).await.lost.is_empty());
     let mut came = ids(&taken);
+    came.extend(ids(&second.deliveries));
     for _ in 0..2 {
         came.extend(one.drain().await);
         came.extend(two.drain().await);
     }
-    assert_eq!(sorted(came), sorted(spread(60).into_iter().map(|event| event.id).collect()), "nothing came twice");
+    let all = spread(60).into_iter().chain(more).map(|event| event.id).collect();
+    assert_eq!(sorted(came), sorted(all), "each came once");
     let (a, b) = (one.look().await.standing.lanes, two.look().await.standing.lanes);
     assert_eq!(a + b, total);
     if total > 1 {

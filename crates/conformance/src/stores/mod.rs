@@ -16,6 +16,7 @@ pub mod appending;
 mod bench;
 pub mod blocking;
 pub mod counting;
+pub mod histories;
 pub mod keys;
 pub mod leasing;
 pub mod replaying;

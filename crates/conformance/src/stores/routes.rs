@@ -30,6 +30,16 @@ pub async fn a_route_can_start_at_a_time<H: StoreHarness>(s: &Bench<H>) {
     assert_eq!(s.timeline("a-2", "at").await.state, "before_start");
 }
 
+pub async fn a_route_can_start_at_a_time_that_is_yet_to_come<H: StoreHarness>(s: &Bench<H>) {
+    let at = s.harness.clock().now() + 10 * SECOND;
+    let worker = s.serve(&RouteDefinition { start: Start::At(at), ..RouteDefinition::new("at") }).await;
+    s.append(&events("a", 1..=2)).await;
+    assert!(worker.drain().await.is_empty());
+    s.pass(10 * SECOND);
+    s.append(&events("a", 3..=3)).await;
+    assert_eq!(worker.drain().await, ["a-3"]);
+}
+
 pub async fn a_route_keeps_its_place_over_a_reopening<H: StoreHarness>(s: &Bench<H>) {
     let worker = s.serve(&RouteDefinition::new("now")).await;
     s.append(&events("a", 1..=2)).await;
@@ -59,7 +69,8 @@ pub async fn a_route_of_an_impossible_name_is_refused<H: StoreHarness>(s: &Bench
         let error = s.desk().register(&[RouteDefinition::new(bad)]).await.unwrap_err();
         assert_eq!(error.kind, StoreErrorKind::Invalid, "{bad}");
     }
-    assert!(s.desk().routes().await.unwrap().is_empty());
+    assert!(s.desk().register(&[route(), RouteDefinition::new("A")]).await.is_err());
+    assert!(s.desk().routes().await.unwrap().is_empty(), "all or none");
 }
 
 pub async fn a_changed_filter_applies_from_the_position_on<H: StoreHarness>(s: &Bench<H>) {

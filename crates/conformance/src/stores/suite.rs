@@ -26,6 +26,7 @@ macro_rules! store_suite {
                 a_take_brings_no_more_rows_than_its_budget
                 a_take_brings_no_more_bytes_than_its_budget
                 one_that_is_larger_than_the_budget_comes_alone
+                a_small_event_does_not_overtake_a_large_one_of_its_key
                 what_is_in_hand_is_not_handed_out_again
                 a_delivered_event_is_never_handed_out_again
                 every_route_gets_every_event_it_wants
@@ -54,6 +55,7 @@ macro_rules! store_suite {
                 hundreds_of_followers_come_in_order
                 a_follower_that_fails_blocks_the_rest_again
                 a_follower_given_back_before_its_head_failed_waits_all_the_same
+                a_follower_given_back_is_seen_to_wait_at_once
                 a_new_owner_keeps_the_order_behind_a_failed_event
                 events_without_a_key_never_wait_for_each_other
                 with_skip_later_events_pass_a_failed_one
@@ -70,6 +72,7 @@ macro_rules! store_suite {
                 the_only_relay_owns_every_lane
                 a_renewal_says_how_long_it_holds
                 a_standby_takes_over_when_the_lease_ends_and_not_before
+                a_standby_is_told_no_due_times_of_lanes_it_cannot_take
                 a_renewed_lease_is_not_taken
                 a_heartbeat_on_one_route_keeps_the_lanes_of_all
                 a_released_lane_goes_over_at_once_with_nothing_repeated
@@ -84,6 +87,7 @@ macro_rules! store_suite {
                 a_route_starts_with_what_commits_after_its_registration
                 a_route_can_start_with_the_oldest_event
                 a_route_can_start_at_a_time
+                a_route_can_start_at_a_time_that_is_yet_to_come
                 a_route_keeps_its_place_over_a_reopening
                 registering_gives_a_route_its_place_before_anybody_serves_it
                 a_route_of_an_impossible_name_is_refused
@@ -149,6 +153,10 @@ macro_rules! store_suite {
                 an_acceptance_and_its_effect_roll_back_together
                 a_consumer_without_a_name_or_with_too_long_a_one_is_refused
             }
+            histories {
+                in_a_random_history_nothing_is_lost_and_nobody_overtakes
+                in_a_random_history_that_skips_failures_nothing_is_lost
+            }
         );
     };
     (@cases $harness:ty; $($module:ident { $($case:ident)* })*) => {
@@ -179,6 +187,7 @@ mod tests {
             include_str!("counting.rs"),
             include_str!("retaining.rs"),
             include_str!("accepting.rs"),
+            include_str!("histories.rs"),
         ];
         for line in files.iter().flat_map(|file| file.lines()) {
             if let Some((name, _)) = line.strip_prefix("pub async fn ").and_then(|rest| rest.split_once('<')) {

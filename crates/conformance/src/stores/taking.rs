@@ -72,6 +72,22 @@ pub async fn one_that_is_larger_than_the_budget_comes_alone<H: StoreHarness>(s: 
     assert_eq!(ids(&worker.source.take(budget).await.unwrap().deliveries), ["a-2", "a-3"]);
 }
 
+pub async fn a_small_event_does_not_overtake_a_large_one_of_its_key<H: StoreHarness>(s: &Bench<H>) {
+    s.append(&[event("a", 1), event("a", 2).bytes("text/plain", vec![b'x'; 10_000]), event("a", 3)]).await;
+    let worker = s.serve(&route()).await;
+    let tight = async || worker.source.take(Budget { rows: 100, bytes: 2000 }).await.unwrap().deliveries;
+    let first = tight().await;
+    assert_eq!(ids(&first), ["a-1"]);
+    let second = tight().await;
+    assert_eq!(ids(&second), ["a-2"]);
+    worker.give_back(&[first, second].concat()).await;
+    for expected in names("a", 1..=3) {
+        let taken = tight().await;
+        assert_eq!(ids(&taken), [expected], "given back or not");
+        worker.deliver(&taken).await;
+    }
+}
+
 pub async fn what_is_in_hand_is_not_handed_out_again<H: StoreHarness>(s: &Bench<H>) {
     s.append(&events("a", 1..=3)).await;
     let worker = s.serve(&route()).await;

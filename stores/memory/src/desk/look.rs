@@ -200,7 +200,7 @@ fn route_timeline(route: &Route, number: i64, row: &Row, now: Timestamp) -> Rout
     };
     let state = match parked {
         Some(parked) => parked.state.as_str(),
-        None if number <= lane.start => "before_start",
+        None if number <= lane.start || Route::is_before(&route.definition, row) => "before_start",
         None if number > lane.hwm => fresh(),
         None if lane.unsettled.contains(number) => "due",
         None if lane.discarded.contains(&number) => "discarded",
