@@ -60,6 +60,26 @@ fn the_first_signal_stops_it_in_good_order() {
 }
 
 #[test]
+fn what_a_live_relay_serves_cannot_be_redefined_or_forgotten() {
+    let world = to_stdout();
+    let mut command = world.command(&["relay", "run"]);
+    command.stderr(Stdio::null());
+    let mut relay = Running::start(command);
+    world.append("a", "order.placed", "o-1");
+    relay.wait_for("\"order.placed\"");
+    let config = fs::read_to_string(world.path("postroom.toml")).unwrap();
+    world.write("other.toml", &config.replace("name = \"out\"", "name = \"out\"\nmatch = [\"invoice.*\"]"));
+    let other = world.run(&["relay", "run", "--drain", "--config", "other.toml"]);
+    assert_eq!(other.code, 4, "{}", other.stderr);
+    assert!(other.stderr.contains("hint: "), "{}", other.stderr);
+    let forget = world.run(&["route", "forget", "out", "--yes"]);
+    assert_eq!((forget.code, forget.stdout.as_str()), (4, ""), "{}", forget.stderr);
+    assert_eq!(world.json(&["route", "show", "out"])["state"], "running");
+    relay.signal(Signal::SIGTERM);
+    assert_eq!(relay.end().0, Some(0));
+}
+
+#[test]
 fn a_second_signal_ends_it_at_once() {
     let world = World::bare();
     // A child that takes an event, says so through a pipe, and never answers: a graceful stop would wait for it.
