@@ -1,6 +1,6 @@
 //! Runs the relay that a configuration describes.
 //!
-//! Chooses the routes and puts the parts together. How stores are waited for is [`crate::reach`]'s, what happens to a
+//! Chooses the routes and puts the parts together. How stores are waited for is `reach`'s, what happens to a
 //! delivery is [`postroom_relay`]'s.
 
 use std::collections::BTreeMap;

@@ -10,14 +10,21 @@ use std::time::Duration;
 
 use postroom_core::{Delivery, Event, RouteHealth, StoreErrorKind, Verdict};
 use postroom_relay::{NoObserver, Observer};
-use postroom_server::config::{Config, Sources, load};
+use postroom_server::config::{Config, Sources, StoreConfig, StoreUrl, load};
 use postroom_server::relay::{RunError, RunOptions, run};
 use postroom_server::stores::{self, IfMissing};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
+use tracing::instrument::WithSubscriber;
 
-/// Answers every line with success: the last "id" of a line is the event's.
-const ANSWER: &str = r#"to = { exec = { command = ["sed", "-u", 's/.*"id":"\([^"]*\)".*/{"id":"\1","ok":true}/'] } }"#;
+/// A child that keeps every line in a file and answers it with success: the last "id" of a line is the event's.
+fn child(lines: &Path) -> String {
+    let answer = r#"s/.*"id":"\([^"]*\)".*/{"id":"\1","ok":true}/"#;
+    format!(
+        "to = {{ exec = {{ command = [\"sh\", \"-c\", '''tee \"$0\" | sed -u '{answer}'''', \"{}\"] }} }}",
+        lines.display()
+    )
+}
 
 /// A configuration whose stores live in the folder, followed by `rest`.
 fn config(folder: &Path, stores: &[&str], rest: &str) -> Config {
@@ -66,12 +73,40 @@ impl Observer for Settled {
 #[tokio::test]
 async fn what_was_appended_is_delivered_to_a_child_process() {
     let folder = TempDir::new().unwrap();
-    let route = format!("[[route]]\nname = \"mailer\"\nstart = \"beginning\"\n{ANSWER}\n");
+    let lines = folder.path().join("lines");
+    let route = format!("[[route]]\nname = \"mailer\"\nstart = \"beginning\"\n{}\n", child(&lines));
     let config = config(folder.path(), &["main"], &route);
     migrate(&config, "main").await;
     append(&config, "main", 20).await;
     run(&config, drain(), Arc::new(NoObserver), pending()).await.unwrap();
     assert_eq!(delivered(&config, "main").await, 20);
+    let lines = std::fs::read_to_string(lines).unwrap();
+    assert_eq!(lines.lines().count(), 20);
+    let line: serde_json::Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
+    assert_eq!((&line["route"], &line["envelope"]["source"]), (&"mailer".into(), &"/postroom/main".into()));
+}
+
+#[tokio::test]
+async fn looking_at_the_schema_of_a_store_that_is_not_there_creates_nothing() {
+    let folder = TempDir::new().unwrap();
+    let config = config(folder.path(), &["main"], "");
+    let error = stores::open_schema(&config.stores[0], IfMissing::Fail).await.err().unwrap();
+    assert_eq!(error.kind, StoreErrorKind::Unreachable);
+    assert!(!folder.path().join("main.db").exists());
+}
+
+#[tokio::test]
+async fn a_store_of_another_build_is_refused_without_its_password() {
+    let url = StoreUrl::new("postgres://shop:canary@db/shop");
+    let store = StoreConfig {
+        name: "main".into(),
+        url,
+        source: "/shop".into(),
+        poll_min: Duration::ZERO,
+        poll_max: Duration::ZERO,
+    };
+    let error = stores::open(&store, postroom_core::Limits::default()).await.err().unwrap();
+    assert_eq!(error.to_string(), "this build has no store for postgres://shop:***@db/shop");
 }
 
 #[tokio::test]
@@ -178,23 +213,27 @@ impl Lines {
 
 #[tokio::test]
 async fn two_live_relays_of_one_name_each_warn_once() {
-    let lines = Lines::default();
-    let writer = lines.clone();
-    let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).finish();
-    let _guard = tracing::subscriber::set_default(subscriber);
     let folder = TempDir::new().unwrap();
     let route = "[relay]\nlease = \"1s\"\n[[route]]\nname = \"mailer\"\nto = { noop = {} }\n";
     let config = config(folder.path(), &["main"], route);
     migrate(&config, "main").await;
     let stop = tokio_util::sync::CancellationToken::new();
-    let one = || run(&config, RunOptions::default(), Arc::new(NoObserver), stop.clone().cancelled_owned());
+    let (one, other) = (Lines::default(), Lines::default());
+    let relay = |lines: &Lines| {
+        let writer = lines.clone();
+        let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).finish();
+        run(&config, RunOptions::default(), Arc::new(NoObserver), stop.clone().cancelled_owned())
+            .with_subscriber(subscriber)
+    };
     let work = async {
-        while lines.namesakes() < 2 {
-            lines.1.notified().await;
+        for lines in [&one, &other] {
+            while lines.namesakes() == 0 {
+                lines.1.notified().await;
+            }
         }
         stop.cancel();
     };
-    let (first, second, ()) = tokio::join!(one(), one(), work);
+    let (first, second, ()) = tokio::join!(relay(&one), relay(&other), work);
     first.and(second).unwrap();
-    assert_eq!(lines.namesakes(), 2);
+    assert_eq!((one.namesakes(), other.namesakes()), (1, 1));
 }
