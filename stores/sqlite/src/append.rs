@@ -5,7 +5,7 @@ use serde_json::json;
 use sqlx::{Connection, SqliteConnection, Transaction};
 
 use crate::clock::micros;
-use crate::error::{Fault, is_late_write_lock, late_write_lock};
+use crate::error::{Fault, is_busy, late_write_lock};
 use crate::store::Sqlite;
 
 /// Longest word of `append_once`, in bytes.
@@ -78,7 +78,7 @@ impl Sqlite {
     }
 
     fn failed(&self, error: sqlx::Error) -> StoreError {
-        if is_late_write_lock(&error) {
+        if is_busy(&error) {
             return late_write_lock("append", error);
         }
         Fault::from(error).at("append", &self.inner.db.path)

@@ -57,7 +57,11 @@ impl Database {
         let path = options.path.display().to_string();
         check_path(&options.path, &path, options.create)?;
         let connect = connect_options(options);
-        let pool = |max| SqlitePoolOptions::new().max_connections(max).connect_lazy_with(connect.clone());
+        // A file does not go away like a server: asking each connection whether it still lives would cost a round trip.
+        let pool = |max| {
+            let options = SqlitePoolOptions::new().max_connections(max).test_before_acquire(false);
+            options.connect_lazy_with(connect.clone())
+        };
         let database = Self {
             pool: pool(CALLERS_MAX),
             readers: pool(READERS_MAX),
@@ -107,9 +111,11 @@ impl Database {
         let readers = self.readers.clone();
         let read = tokio::spawn(async move {
             let mut conn = readers.acquire().await?;
-            let mut tx = conn.begin().await?;
-            let result = work(&mut tx).await;
-            tx.rollback().await?;
+            let result = snapshot(&mut conn, work).await;
+            if matches!(result, Err(Fault::Database(_))) {
+                // Whatever it was, the next reader starts with a clean one.
+                let _ = conn.close().await;
+            }
             result
         });
         joined(read.await, operation)?.map_err(|fault| fault.at(operation, &self.path))
@@ -133,6 +139,16 @@ impl Database {
             }
         }
     }
+}
+
+async fn snapshot<T, F>(conn: &mut SqliteConnection, work: F) -> Result<T, Fault>
+where
+    F: for<'c> FnOnce(&'c mut SqliteConnection) -> Work<'c, T>,
+{
+    let mut tx = conn.begin().await?;
+    let result = work(&mut tx).await?;
+    tx.rollback().await?;
+    Ok(result)
 }
 
 /// What came of a task of ours; its panic is ours too.

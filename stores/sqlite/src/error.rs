@@ -53,12 +53,12 @@ fn extended(error: &sqlx::Error) -> Option<i32> {
     error.as_database_error()?.code()?.parse().ok()
 }
 
-/// Whether a write inside a caller's transaction failed because that transaction began with a read.
-pub(crate) fn is_late_write_lock(error: &sqlx::Error) -> bool {
+/// Whether another writer was in the way. Inside a caller's transaction that means that it began with a read.
+pub(crate) fn is_busy(error: &sqlx::Error) -> bool {
     extended(error).is_some_and(|c| c & 0xff == code::BUSY && c != code::BUSY_RECOVERY)
 }
 
-/// The error of `begin` inside a caller's transaction that cannot become a writer.
+/// The error of a write inside a caller's transaction that cannot become a writer.
 pub(crate) fn late_write_lock(operation: &'static str, error: sqlx::Error) -> StoreError {
     StoreError::new(
         StoreErrorKind::LateWriteLock,

@@ -3,7 +3,7 @@
 use postroom_core::{Acceptance, CONSUMER_BYTES_MAX, ID_BYTES_MAX, Inbox, StoreError, StoreErrorKind};
 use sqlx::Transaction;
 
-use crate::error::{Fault, is_late_write_lock, late_write_lock};
+use crate::error::{Fault, is_busy, late_write_lock};
 use crate::store::Sqlite;
 
 impl Inbox for Sqlite {
@@ -21,7 +21,7 @@ impl Inbox for Sqlite {
         .execute(&mut **tx)
         .await
         .map_err(|error| {
-            if is_late_write_lock(&error) {
+            if is_busy(&error) {
                 late_write_lock("accept", error)
             } else {
                 Fault::from(error).at("accept", &self.inner.db.path)

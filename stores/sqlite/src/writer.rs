@@ -11,7 +11,7 @@ use postroom_core::{StoreError, StoreErrorKind};
 use sqlx::{Connection, SqliteConnection, SqlitePool};
 use tokio::sync::oneshot;
 
-use crate::error::Fault;
+use crate::error::{Fault, is_busy};
 
 /// Work on a connection.
 pub(crate) type Work<'c, T> = Pin<Box<dyn Future<Output = Result<T, Fault>> + Send + 'c>>;
@@ -96,27 +96,36 @@ impl Writer {
 
     async fn run(&self, jobs: &mut [Box<dyn Job>]) -> Result<(), sqlx::Error> {
         let mut conn = self.pool.acquire().await?;
-        let mut tries = 1;
-        let mut tx = loop {
-            match conn.begin_with("begin immediate").await {
-                Ok(tx) => break tx,
-                Err(error) if tries < BEGIN_TRIES && crate::error::is_late_write_lock(&error) => tries += 1,
-                Err(error) => return Err(error),
-            }
-        };
-        if let [job] = jobs {
-            return if job.run(&mut tx).await { tx.commit().await } else { tx.rollback().await };
+        let outcome = transact(&mut conn, jobs).await;
+        if outcome.is_err() {
+            // SQLite ends a transaction by itself when the disk is full, and sqlx does not know; start with a clean one.
+            let _ = conn.close().await;
         }
-        for job in jobs {
-            let mut own = tx.begin().await?;
-            if job.run(&mut own).await {
-                own.commit().await?;
-            } else {
-                own.rollback().await?;
-            }
-        }
-        tx.commit().await
+        outcome
     }
+}
+
+async fn transact(conn: &mut SqliteConnection, jobs: &mut [Box<dyn Job>]) -> Result<(), sqlx::Error> {
+    let mut tries = 1;
+    let mut tx = loop {
+        match conn.begin_with("begin immediate").await {
+            Ok(tx) => break tx,
+            Err(error) if tries < BEGIN_TRIES && is_busy(&error) => tries += 1,
+            Err(error) => return Err(error),
+        }
+    };
+    if let [job] = jobs {
+        return if job.run(&mut tx).await { tx.commit().await } else { tx.rollback().await };
+    }
+    for job in jobs {
+        let mut own = tx.begin().await?;
+        if job.run(&mut own).await {
+            own.commit().await?;
+        } else {
+            own.rollback().await?;
+        }
+    }
+    tx.commit().await
 }
 
 /// What one failed commit means to each of its callers.
@@ -181,5 +190,56 @@ where
         };
         // Nobody waits any more: the work is done all the same.
         let _ = self.answer.send(result);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
+
+    use super::*;
+
+    async fn writer(folder: &tempfile::TempDir) -> Arc<Writer> {
+        let connect = SqliteConnectOptions::new()
+            .filename(folder.path().join("w.db"))
+            .create_if_missing(true)
+            .pragma("max_page_count", "20");
+        let pool = SqlitePoolOptions::new().max_connections(1).connect_lazy_with(connect);
+        sqlx::query("create table t (n blob)").execute(&pool).await.unwrap();
+        Arc::new(Writer::new(pool, "w.db".to_owned()))
+    }
+
+    async fn insert(writer: &Arc<Writer>, bytes: i64, fail: bool) -> Result<i64, StoreError> {
+        writer
+            .write("insert", move |conn| {
+                Box::pin(async move {
+                    sqlx::query("insert into t values (zeroblob(?1))").bind(bytes).execute(&mut *conn).await?;
+                    if fail {
+                        return Err(StoreError::new(StoreErrorKind::Conflict, "insert", "changed my mind").into());
+                    }
+                    Ok(sqlx::query_scalar("select count(*) from t").fetch_one(conn).await?)
+                })
+            })
+            .await
+    }
+
+    #[tokio::test]
+    async fn writes_that_meet_commit_together_and_a_failed_one_takes_no_other_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let writer = writer(&folder).await;
+        let (a, b, c) = tokio::join!(insert(&writer, 1, false), insert(&writer, 1, true), insert(&writer, 1, false));
+        assert_eq!((a.unwrap(), b.unwrap_err().kind, c.unwrap()), (1, StoreErrorKind::Conflict, 2));
+    }
+
+    #[tokio::test]
+    async fn after_a_full_disk_nobody_is_told_of_a_commit_that_was_not_and_the_writer_goes_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let writer = writer(&folder).await;
+        let large = 1_000_000;
+        let (a, b) = tokio::join!(insert(&writer, 1, false), insert(&writer, large, false));
+        assert_eq!(b.unwrap_err().kind, StoreErrorKind::Full);
+        let committed = i64::from(a.is_ok());
+        assert_eq!(insert(&writer, large, false).await.unwrap_err().kind, StoreErrorKind::Full);
+        assert_eq!(insert(&writer, 1, false).await.unwrap(), committed + 1);
     }
 }

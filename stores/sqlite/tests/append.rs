@@ -60,9 +60,9 @@ async fn append_once_skips_the_second_of_two_committed_calls() {
         let mut tx = shop.store.begin().await.unwrap();
         let appended = shop.store.append_once(&mut tx, "request-1", &Event::new("t").id(id)).await.unwrap();
         if commit {
-            tx.commit().await.unwrap()
+            tx.commit().await.unwrap();
         } else {
-            tx.rollback().await.unwrap()
+            tx.rollback().await.unwrap();
         }
         appended.ids().len()
     };

@@ -1,0 +1,387 @@
+//! What operators see and do.
+
+mod common;
+
+use std::time::Duration;
+
+use common::*;
+use postroom_core::{
+    Clock, DeliveryState, Event, Filter, Inbox, OnDead, Page, Pattern, ReplayOptions, Retention, RouteDefinition,
+    RouteHealth, RouteState, Selection, Store, StoreErrorKind,
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+const EVERYTHING: ReplayOptions = ReplayOptions { rate: None, dry_run: false, inbox_window: None };
+
+fn of_id(id: &str) -> Selection {
+    Selection { ids: vec![id.to_owned()], ..Selection::default() }
+}
+
+#[tokio::test]
+async fn events_are_listed_by_position_both_ways_and_by_every_part_of_a_selection() {
+    let shop = Shop::open().await;
+    let desk = shop.store.desk();
+    let mut late = Event::new("paid").key("k-2").id("b").aggregate("order", "7");
+    late.occurred_at = "2030-01-01T00:00:00Z".parse().unwrap();
+    desk.append(&[Event::new("order.placed").aggregate("order", "o-1").tenant("acme").id("a"), late]).await.unwrap();
+    desk.append(&[Event::new("order.gone").id("c")]).await.unwrap();
+    let newest = |before, limit| Page::Newest { before, limit };
+    let list = async |which: Selection, page| {
+        let rows = desk.events(&which, page).await.unwrap();
+        rows.into_iter().map(|row| row.id).collect::<Vec<_>>()
+    };
+    let any = Selection::default;
+    assert_eq!(list(any(), newest(None, 2)).await, ["c", "b"]);
+    assert_eq!(list(any(), newest(Some(2), 2)).await, ["a"]);
+    assert_eq!(list(any(), Page::Oldest { after: 1, limit: 9 }).await, ["b", "c"]);
+    let pattern = |text| Some(Pattern::parse(text).unwrap());
+    for (which, expected) in [
+        (Selection { event_type: pattern("order.*"), ..any() }, vec!["c", "a"]),
+        (Selection { event_type: pattern("paid"), ..any() }, vec!["b"]),
+        (Selection { key: Some("o-1".into()), ..any() }, vec!["a"]),
+        (Selection { key: Some("k-2".into()), ..any() }, vec!["b"]),
+        (Selection { aggregate_type: Some("order".into()), ..any() }, vec!["b", "a"]),
+        (Selection { tenant: Some("acme".into()), ..any() }, vec!["a"]),
+        (Selection { ids: vec!["a".into(), "c".into()], ..any() }, vec!["c", "a"]),
+        (Selection { from: Some("2030-01-01T00:00:00Z".parse().unwrap()), ..any() }, vec!["b"]),
+        (Selection { to: Some("2030-01-01T00:00:00Z".parse().unwrap()), ..any() }, vec!["c", "a"]),
+    ] {
+        assert_eq!(list(which.clone(), newest(None, 9)).await, expected, "{which:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_timeline_tells_what_became_of_an_event_on_every_route() {
+    let shop = Shop::open().await;
+    let desk = shop.store.desk();
+    let source = shop.all().await;
+    shop.append_key("k", 1..=3).await;
+    shop.source("a", &RouteDefinition::new("late")).await;
+    let picky = RouteDefinition { filter: Filter::types(["order.*"]).unwrap(), ..from_beginning("picky") };
+    shop.source("a", &picky).await;
+    let taken = take(&source).await;
+    settle(&source, &[delivered(&taken[0]), retry(&taken[1], 60), returned(&taken[2])]).await;
+    let mut tx = shop.store.begin().await.unwrap();
+    let _ = shop.store.accept(&mut tx, "mailer", "k-1").await.unwrap();
+    tx.commit().await.unwrap();
+    let line = async |id: &str| desk.event(id, true).await.unwrap().unwrap();
+    let states =
+        |t: &postroom_core::view::Timeline| t.routes.iter().map(|r| (r.route.clone(), r.state)).collect::<Vec<_>>();
+    let one = line("k-1").await;
+    assert_eq!(
+        states(&one),
+        [("late".into(), "before_start"), ("picky".into(), "filtered"), ("r".into(), "delivered")]
+    );
+    assert_eq!(one.routes[2].receipt.as_deref(), Some("@k-1"));
+    assert_eq!(one.routes[2].delivered_at, Some(shop.clock.now()));
+    assert_eq!((one.inbox[0].consumer.as_str(), one.payload), ("mailer", Some(serde_json::Value::Null)));
+    let two = &line("k-2").await.routes[2];
+    assert_eq!((two.state, two.due_at), ("retrying", Some(shop.clock.now() + 60 * SECOND)));
+    assert_eq!((two.attempts[0].attempt, two.attempts[0].code.as_str()), (1, "test.transient"));
+    assert_eq!((two.attempts[0].outcome.as_str(), two.attempts[0].took_ms), ("transient", 3));
+    let three = &line("k-3").await.routes[2];
+    assert_eq!((three.state, three.blocked_by.as_deref()), ("blocked", Some("k-2")));
+    shop.append(&[Event::new("t").id("k-1")]).await;
+    assert_eq!(line("k-1").await.same_id_at, [1]);
+    assert_eq!(line("k-1").await.routes[2].state, "due");
+    assert!(desk.event("nobody", true).await.unwrap().is_none());
+    assert!(desk.event("k-2", false).await.unwrap().unwrap().payload.is_none());
+}
+
+#[tokio::test]
+async fn a_receipt_is_found_whatever_else_was_settled_with_it() {
+    let shop = Shop::open().await;
+    let source = shop.all().await;
+    let events: Vec<Event> = (1..=3_000).map(|n| Event::new("t").id(format!("e-{n}"))).collect();
+    shop.append(&events).await;
+    let taken = source.take(postroom_core::Budget { rows: 5_000, bytes: 1 << 30 }).await.unwrap().deliveries;
+    // The slow first one is settled with the last one; each of the others alone.
+    for delivery in &taken[1..2_999] {
+        if delivery.handle % 300 == 0 {
+            settle(&source, &[delivered(delivery)]).await;
+        }
+    }
+    settle(&source, &[delivered(&taken[0]), delivered(&taken[2_999])]).await;
+    for id in ["e-1", "e-300", "e-2700", "e-3000"] {
+        let line = shop.store.desk().event(id, false).await.unwrap().unwrap();
+        assert_eq!(line.routes[0].receipt, Some(format!("@{id}")), "{id}");
+    }
+}
+
+#[tokio::test]
+async fn dead_letters_are_replayed_in_place_and_counted_when_they_get_through() {
+    let shop = Shop::open().await;
+    let desk = shop.store.desk();
+    let source = shop.all().await;
+    shop.append_key("k", 1..=2).await;
+    let taken = take(&source).await;
+    settle(&source, &[dead(&taken[0]), dead(&taken[1])]).await;
+    let letters = desk.dead(&Selection::default(), 0, 10).await.unwrap();
+    assert_eq!((letters.len(), letters[0].state, letters[0].attempts), (2, DeliveryState::Dead, 1));
+    assert_eq!(letters[0].code.as_deref(), Some("test.permanent"));
+    assert_eq!(desk.dead(&Selection::default(), 1, 10).await.unwrap().len(), 1);
+    let by_code = Selection { code: Some("other".into()), ..Selection::default() };
+    assert!(desk.dead(&by_code, 0, 10).await.unwrap().is_empty());
+    let dry = ReplayOptions { dry_run: true, ..EVERYTHING };
+    let affected = desk.replay_dead(&Selection::default(), dry, &actor()).await.unwrap();
+    assert_eq!((affected.deliveries, affected.keys, affected.routes["r"]), (2, 1, 2));
+    assert!(take(&source).await.is_empty(), "a dry run replayed");
+    desk.replay_dead(&of_id("k-1"), EVERYTHING, &actor()).await.unwrap();
+    let again = take(&source).await;
+    assert_eq!((ids(&again), again[0].attempts), (vec!["k-1"], 0));
+    settle(&source, &[retry(&again[0], 1)]).await;
+    shop.clock.advance(SECOND);
+    let again = take(&source).await;
+    settle(&source, &[delivered(&again[0])]).await;
+    let line = desk.event("k-1", false).await.unwrap().unwrap();
+    assert_eq!(line.routes[0].attempts.iter().map(|a| a.attempt).collect::<Vec<_>>(), [1, 1], "a try was lost");
+    assert_eq!((line.routes[0].state, line.routes[0].receipt.as_deref()), ("delivered", Some("@k-1")));
+    desk.discard_dead(&Selection::default(), false, &actor()).await.unwrap();
+    assert_eq!(desk.event("k-2", false).await.unwrap().unwrap().routes[0].state, "discarded");
+    let audit = desk.audit().await.unwrap();
+    assert_eq!((audit[0].counts.parked, audit[0].counts.recovered, audit[0].counts.discarded), (2, 1, 1));
+    shop.audit().await;
+    let actions: Vec<_> = desk.actions(9).await.unwrap().into_iter().map(|a| (a.action, a.count)).collect();
+    assert_eq!(actions, [("dead.discard".into(), 1), ("dead.replay".into(), 1)]);
+}
+
+#[tokio::test]
+async fn a_held_key_goes_on_when_its_dead_letter_is_replayed_or_discarded() {
+    let shop = Shop::open().await;
+    let desk = shop.store.desk();
+    let source = shop.source("a", &RouteDefinition { on_dead: OnDead::Hold, ..from_beginning("r") }).await;
+    shop.append_key("k", 1..=3).await;
+    let taken = take(&source).await;
+    settle(&source, &[dead(&taken[0]), returned(&taken[1]), returned(&taken[2])]).await;
+    assert!(take(&source).await.is_empty());
+    desk.replay_dead(&Selection::default(), EVERYTHING, &actor()).await.unwrap();
+    let head = take(&source).await;
+    assert_eq!(ids(&head), ["k-1"], "a follower passed the one it waits for");
+    settle(&source, &[dead(&head[0])]).await;
+    assert!(take(&source).await.is_empty());
+    desk.discard_dead(&Selection::default(), false, &actor()).await.unwrap();
+    assert_eq!(ids(&take(&source).await), ["k-2", "k-3"]);
+    shop.audit().await;
+}
+
+#[tokio::test]
+async fn settled_events_are_replayed_at_a_rate_and_are_part_of_no_count() {
+    let shop = Shop::open().await;
+    let desk = shop.store.desk();
+    let source = shop.all().await;
+    shop.append_key("k", 1..=3).await;
+    let taken = take(&source).await;
+    settle(&source, &[delivered(&taken[0]), delivered(&taken[1])]).await;
+    let how = ReplayOptions { rate: Some(0.5), inbox_window: Some(10 * SECOND), ..EVERYTHING };
+    let affected = desk.replay(&Selection::default(), how, &actor()).await.unwrap();
+    assert_eq!((affected.deliveries, affected.older_than_inbox), (2, 0), "an unsettled one was replayed");
+    assert_eq!(
+        desk.replay(&Selection::default(), how, &actor()).await.unwrap().deliveries,
+        0,
+        "replayed twice at once"
+    );
+    let first = source.take(ALL).await.unwrap();
+    assert_eq!((ids(&first.deliveries), first.next_due), (vec!["k-1"], Some(2 * SECOND)));
+    assert!(!first.deliveries[0].ordered);
+    shop.clock.advance(2 * SECOND);
+    let second = take(&source).await;
+    assert_eq!(ids(&second), ["k-2"]);
+    settle(&source, &[delivered(&first.deliveries[0]), delivered(&second[0]), delivered(&taken[2])]).await;
+    let audit = &desk.audit().await.unwrap()[0];
+    assert_eq!((audit.counts.delivered, audit.counts.recovered, audit.counts.parked), (3, 0, 0));
+    shop.audit().await;
+    shop.clock.advance(20 * SECOND);
+    let dry = ReplayOptions { dry_run: true, ..how };
+    assert_eq!(desk.replay(&Selection::default(), dry, &actor()).await.unwrap().older_than_inbox, 3);
+    let nowhere = Selection { route: Some("nowhere".into()), ..Selection::default() };
+    assert_eq!(desk.replay(&nowhere, dry, &actor()).await.unwrap_err().kind, StoreErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn a_blocked_key_is_shown_and_goes_on_when_unblocked_or_when_its_head_is_skipped() {
+    let shop = Shop::open().await;
+    let desk = shop.store.desk();
+    let source = shop.all().await;
+    for key in ["k", "l"] {
+        shop.append_key(key, 1..=3).await;
+    }
+    let taken = take(&source).await;
+    let verdicts: Vec<_> =
+        taken.iter().map(|d| if d.event.id.ends_with("-1") { retry(d, 60) } else { returned(d) }).collect();
+    settle(&source, &verdicts).await;
+    let keys = desk.blocked_keys(None, 10).await.unwrap();
+    assert_eq!(
+        keys.iter().map(|k| (k.key.as_str(), k.head_id.as_str(), k.waiting)).collect::<Vec<_>>(),
+        [("k", "k-1", 2), ("l", "l-1", 2)]
+    );
+    assert_eq!((keys[0].head_state, keys[0].attempts), (DeliveryState::Retrying, 1));
+    assert!(desk.blocked_keys(Some("other"), 10).await.unwrap().is_empty());
+    assert_eq!(desk.unblock("r", "k", &actor()).await.unwrap(), 2);
+    assert_eq!(ids(&take(&source).await), ["k-2", "k-3"]);
+    assert_eq!(desk.skip_head("r", "l", &actor()).await.unwrap(), "l-1");
+    assert_eq!(ids(&take(&source).await), ["l-2", "l-3"]);
+    assert_eq!(desk.dead(&Selection::default(), 0, 9).await.unwrap()[0].id, "l-1");
+    assert_eq!(desk.skip_head("r", "nothing", &actor()).await.unwrap_err().kind, StoreErrorKind::NotFound);
+    assert_eq!(desk.unblock("nowhere", "k", &actor()).await.unwrap_err().kind, StoreErrorKind::NotFound);
+    shop.clock.advance(60 * SECOND);
+    assert_eq!(ids(&take(&source).await), ["k-1"], "the head lost its own retries");
+    shop.audit().await;
+}
+
+#[tokio::test]
+async fn a_skipped_head_that_was_in_flight_stays_dead_when_it_fails_and_goes_when_it_gets_through() {
+    let shop = Shop::open().await;
+    let desk = shop.store.desk();
+    let source = shop.all().await;
+    for key in ["k", "l"] {
+        shop.append_key(key, 1..=2).await;
+    }
+    let taken = take(&source).await;
+    let verdicts: Vec<_> =
+        taken.iter().map(|d| if d.event.id.ends_with("-1") { retry(d, 1) } else { returned(d) }).collect();
+    settle(&source, &verdicts).await;
+    shop.clock.advance(SECOND);
+    let heads = take(&source).await;
+    assert_eq!(ids(&heads), ["k-1", "l-1"]);
+    desk.skip_head("r", "k", &actor()).await.unwrap();
+    desk.skip_head("r", "l", &actor()).await.unwrap();
+    settle(&source, &[retry(&heads[0], 1), delivered(&heads[1])]).await;
+    let letters = desk.dead(&Selection::default(), 0, 9).await.unwrap();
+    assert_eq!(letters.iter().map(|l| l.id.as_str()).collect::<Vec<_>>(), ["k-1"]);
+    assert_eq!(ids(&take(&source).await), ["k-2", "l-2"]);
+    shop.audit().await;
+}
+
+#[tokio::test]
+async fn a_paused_route_hands_out_nothing_until_it_is_resumed() {
+    let shop = Shop::open().await;
+    let desk = shop.store.desk();
+    let source = shop.all().await;
+    shop.append_key("k", 1..=1).await;
+    assert!(desk.pause("r", &actor()).await.unwrap());
+    assert!(!desk.pause("r", &actor()).await.unwrap());
+    let paused = source.take(ALL).await.unwrap();
+    assert!(paused.deliveries.is_empty() && paused.standing.paused);
+    let row = &desk.routes().await.unwrap()[0];
+    assert_eq!((row.status.state, row.paused_by.as_deref(), row.status.due), (RouteState::Paused, Some("ann"), 1));
+    assert!(desk.resume("r", &actor()).await.unwrap());
+    assert_eq!(ids(&take(&source).await), ["k-1"]);
+    assert_eq!(desk.pause("nowhere", &actor()).await.unwrap_err().kind, StoreErrorKind::NotFound);
+    let actions: Vec<_> = desk.actions(9).await.unwrap().into_iter().map(|a| a.action).collect();
+    assert_eq!(actions, ["route.resume", "route.pause"]);
+}
+
+#[tokio::test]
+async fn status_is_what_the_store_knows_not_what_a_process_says() {
+    let shop = Shop::open().await;
+    let desk = shop.store.desk();
+    let route = RouteDefinition { filter: Filter::types(["t"]).unwrap(), ..from_beginning("r") };
+    assert_eq!(desk.register(std::slice::from_ref(&route)).await.unwrap(), ["r"]);
+    assert!(desk.register(std::slice::from_ref(&route)).await.unwrap().is_empty());
+    let status = async || desk.routes().await.unwrap().remove(0).status;
+    assert_eq!(
+        (status().await.state, status().await.note.as_str()),
+        (RouteState::Orphan, "no live relay serves this route")
+    );
+    let source = shop.source("a", &route).await;
+    let health = RouteHealth { state: RouteState::BreakerOpen, note: "refused".into() };
+    source.renew(&health).await.unwrap();
+    assert_eq!((status().await.state, status().await.note.as_str()), (RouteState::BreakerOpen, "refused"));
+    shop.append_key("k", 1..=4).await;
+    shop.append(&[Event::new("noise")]).await;
+    shop.clock.advance(10 * SECOND);
+    let before = status().await;
+    assert_eq!((before.due, before.due_estimated, before.oldest_due_seconds), (4, false, 10.0));
+    let taken = take(&source).await;
+    settle(&source, &[delivered(&taken[0]), retry(&taken[1], 5), returned(&taken[2]), returned(&taken[3])]).await;
+    let after = status().await;
+    assert_eq!((after.due, after.oldest_due_seconds, after.delivered), (0, 0.0, 1));
+    assert_eq!((after.retrying, after.blocked_keys, after.dead), (1, 1, 0));
+    assert!(after.rate > 0.0);
+    shop.clock.advance(20 * SECOND);
+    assert_eq!((status().await.due, status().await.oldest_due_seconds), (1, 15.0));
+    shop.clock.advance(LEASE);
+    assert_eq!(status().await.state, RouteState::Orphan);
+    assert!(!desk.relays().await.unwrap()[0].alive);
+    let store = desk.store().await.unwrap();
+    assert_eq!((store.kind, store.events, store.unmatched, store.schema_version), ("sqlite", 5, 1, 1));
+    assert!(store.bytes.unwrap() > 0);
+}
+
+#[tokio::test]
+async fn ten_thousand_due_are_counted_and_more_are_estimated() {
+    let shop = Shop::open().await;
+    let desk = shop.store.desk();
+    desk.register(&[from_beginning("r")]).await.unwrap();
+    let events: Vec<Event> = (0..10_000).map(|_| Event::new("t")).collect();
+    desk.append(&events).await.unwrap();
+    let status = desk.routes().await.unwrap().remove(0).status;
+    assert_eq!((status.due, status.due_estimated), (10_000, false));
+    desk.append(&events[..2_000]).await.unwrap();
+    let status = desk.routes().await.unwrap().remove(0).status;
+    assert_eq!((status.due, status.due_estimated), (12_000, true));
+}
+
+#[tokio::test]
+async fn a_route_is_forgotten_only_when_no_live_relay_serves_it() {
+    let shop = Shop::open().await;
+    let desk = shop.store.desk();
+    let source = shop.all().await;
+    shop.append_key("k", 1..=1).await;
+    let taken = take(&source).await;
+    settle(&source, &[dead(&taken[0])]).await;
+    assert_eq!(desk.forget("r", &actor()).await.unwrap_err().kind, StoreErrorKind::Conflict);
+    source.release().await.unwrap();
+    desk.forget("r", &actor()).await.unwrap();
+    assert!(desk.routes().await.unwrap().is_empty());
+    assert_eq!(desk.forget("r", &actor()).await.unwrap_err().kind, StoreErrorKind::NotFound);
+    assert_eq!(source.take(ALL).await.unwrap_err().kind, StoreErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn retention_deletes_what_every_route_is_done_with_and_the_counts_still_agree() {
+    let shop = Shop::open().await;
+    let desk = shop.store.desk();
+    let source = shop.all().await;
+    let slow = shop.source("a", &from_beginning("slow")).await;
+    shop.append_key("k", 1..=5).await;
+    let taken = take(&source).await;
+    let verdicts = [delivered(&taken[0]), dead(&taken[1]), delivered(&taken[2]), delivered(&taken[4])];
+    settle(&source, &verdicts).await;
+    let taken_slow = slow.take(postroom_core::Budget { rows: 4, bytes: 1 << 20 }).await.unwrap().deliveries;
+    settle(&slow, &taken_slow.iter().map(delivered).collect::<Vec<_>>()).await;
+    let mut tx = shop.store.begin().await.unwrap();
+    let _ = shop.store.accept(&mut tx, "c", "k-1").await.unwrap();
+    tx.commit().await.unwrap();
+    let keep = Retention { delivered: Some(60 * SECOND), attempts: Some(60 * SECOND), inbox: Some(60 * SECOND) };
+    assert_eq!(desk.prune(&keep, false).await.unwrap(), postroom_core::view::Pruned::default(), "too young");
+    shop.clock.advance(61 * SECOND);
+    let dry = desk.prune(&keep, true).await.unwrap();
+    assert_eq!((dry.events, dry.inbox, dry.receipts, dry.attempts), (2, 1, 2, 0));
+    assert_eq!(desk.prune(&keep, false).await.unwrap(), dry);
+    // 2 is a dead letter, 4 is unsettled, 5 has not been read by the slow route.
+    let left: Vec<i64> =
+        sqlx::query_scalar("select seq from postroom_log order by seq").fetch_all(shop.store.pool()).await.unwrap();
+    assert_eq!(left, [2, 4, 5]);
+    shop.audit().await;
+    let late = shop.source("a", &from_beginning("late")).await;
+    assert_eq!(ids(&take(&late).await), ["k-2", "k-4", "k-5"]);
+    late.release().await.unwrap();
+    shop.audit().await;
+}
+
+#[tokio::test]
+async fn retention_deletes_nothing_when_the_counts_disagree() {
+    let shop = Shop::open().await;
+    let source = shop.all().await;
+    shop.append_key("k", 1..=3).await;
+    let taken = take(&source).await;
+    settle(&source, &taken.iter().map(delivered).collect::<Vec<_>>()).await;
+    sqlx::query("delete from postroom_log where seq = 2").execute(shop.store.pool()).await.unwrap();
+    shop.clock.advance(LEASE);
+    let keep = Retention { delivered: Some(SECOND), attempts: None, inbox: None };
+    let error = shop.store.desk().prune(&keep, false).await.unwrap_err();
+    assert_eq!(error.kind, StoreErrorKind::Conflict);
+    assert_eq!(shop.number("select count(*) from postroom_log").await, 2);
+    assert!(!shop.store.desk().audit().await.unwrap()[0].differences.is_empty());
+}
