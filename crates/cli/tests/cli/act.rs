@@ -106,6 +106,36 @@ fn a_forgotten_route_is_gone() {
     assert_eq!(held["state"], "new", "still configured");
 }
 
+/// One event that was delivered long ago.
+fn old() -> World {
+    let world = World::new();
+    world.append("a", "order.placed", "o-1");
+    world.ok(&["relay", "run", "--drain"]);
+    world.sql("update postroom_log set appended_at = 1, occurred_at = 1");
+    world
+}
+
+#[test]
+fn what_is_older_than_the_inbox_remembers_is_replayed_only_by_name() {
+    let world = old();
+    let said = world.run(&["replay", "a", "--yes"]);
+    assert_eq!((said.code, said.stdout.as_str()), (4, ""), "{}", said.stderr);
+    assert!(said.stderr.contains("--allow-duplicates"), "{}", said.stderr);
+    assert_eq!(world.json(&["replay", "a", "--yes", "--allow-duplicates"])["deliveries"], 1);
+}
+
+#[test]
+fn pruning_shows_what_goes_and_takes_only_that() {
+    let world = old();
+    world.append("b", "order.placed", "o-2");
+    assert_eq!(world.run(&["prune"]).code, 4);
+    assert_eq!(world.json(&["prune", "--dry-run"])["events"], 1);
+    assert_eq!(world.events(), 2);
+    assert_eq!(world.json(&["prune", "--yes"])["events"], 1);
+    assert_eq!(world.events(), 1);
+    assert_eq!(world.run(&["audit"]).code, 0, "the counts know what was pruned");
+}
+
 #[test]
 fn pruning_nothing_says_so_and_asks_nobody() {
     let world = World::new();

@@ -117,6 +117,19 @@ fn a_route_nobody_registered_is_new_and_a_store_that_is_gone_is_down() {
 }
 
 #[test]
+fn acceptances_are_listed_and_stand_in_the_events_story() {
+    let world = World::new();
+    world.append("a", "order.placed", "o-1");
+    world.sql("insert into postroom_inbox (consumer, id, accepted_at) values ('search-index', 'a', 1)");
+    assert_eq!(world.json(&["inbox", "ls", "--consumer", "search-index"])[0]["id"], "a");
+    assert_eq!(world.json(&["inbox", "show", "a"])[0]["consumer"], "search-index");
+    assert!(world.ok(&["event", "show", "a"]).contains("accepted by search-index"));
+    let unknown = world.run(&["inbox", "ls", "--consumer", "search-indx"]);
+    assert_eq!((unknown.code, unknown.stdout.as_str()), (1, ""));
+    assert!(unknown.stderr.contains("did you mean \"search-index\"?"), "{}", unknown.stderr);
+}
+
+#[test]
 fn audit_ends_with_7_when_the_counts_differ() {
     let world = busy();
     assert_eq!(world.run(&["audit"]).code, 0);
