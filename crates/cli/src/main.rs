@@ -1,2 +1,61 @@
-//! .
-fn main() {}
+//! The `postroom` command: reads what is asked, does it, and ends with a code that scripts can trust.
+
+mod actor;
+mod app;
+mod args;
+mod commands;
+mod confirm;
+mod dev;
+mod exit;
+mod lines;
+mod log;
+mod output;
+mod stop;
+mod suggest;
+mod when;
+
+use std::io;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::app::App;
+use crate::args::{Cli, Command};
+use crate::commands::{
+    audit, completions, config, dead, event, inbox, key, prune, relay, replay, route, status, store, version,
+};
+use crate::exit::Outcome;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let app = App { global: cli.global };
+    match run(&app, cli.command).await {
+        Ok(exit) => exit.into(),
+        Err(failed) => {
+            // With stderr gone there is nobody left to tell; the code still says it.
+            let _ = failed.report(&mut io::stderr(), app.global.verbose);
+            failed.exit.into()
+        }
+    }
+}
+
+async fn run(app: &App, command: Command) -> Outcome {
+    match command {
+        Command::Dev(args) => dev::run(app, args).await,
+        Command::Relay(command) => relay::run(app, command).await,
+        Command::Event(command) => event::run(app, command).await,
+        Command::Status(args) => status::run(app, &args).await,
+        Command::Dead(command) => dead::run(app, command).await,
+        Command::Replay(args) => replay::run(app, &args).await,
+        Command::Route(command) => route::run(app, command).await,
+        Command::Key(command) => key::run(app, command).await,
+        Command::Store(command) => store::run(app, command).await,
+        Command::Inbox(command) => inbox::run(app, command).await,
+        Command::Audit(args) => audit::run(app, &args).await,
+        Command::Prune(args) => prune::run(app, &args).await,
+        Command::Config(command) => config::run(app, &command),
+        Command::Completions(args) => completions::run(&args),
+        Command::Version => version::run(app),
+    }
+}

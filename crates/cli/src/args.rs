@@ -1,0 +1,198 @@
+//! The command tree: names, options, help. What a command does is its file under [`crate::commands`].
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::commands::{
+    audit, completions, config, dead, event, inbox, key, prune, relay, replay, route, status, store,
+};
+use crate::dev;
+use crate::output::Format;
+
+/// The end of every `--help`: examples, then the exit codes the command can have.
+macro_rules! help {
+    ($exits:ident: $($example:literal),+ $(,)?) => {
+        concat!("Examples:\n", $("  ", $example, "\n"),+, "\n", $crate::args::exits!($exits))
+    };
+}
+
+/// The exit codes, by what a command can meet.
+macro_rules! exits {
+    (plain) => {
+        "Exit codes: 0 done · 1 failed · 2 usage or configuration"
+    };
+    (store) => {
+        "Exit codes: 0 done · 1 failed · 2 usage, configuration or bad input · 3 store not reachable · 4 refused"
+    };
+    (ask) => {
+        "Exit codes: 0 done · 1 failed · 2 usage or configuration · 3 store not reachable · 4 refused or not confirmed"
+    };
+    (check) => {
+        "Exit codes: 0 nothing lost · 1 failed · 2 usage or configuration · 3 store not reachable · 4 refused · 5 some stores not reachable · 7 the counts differ"
+    };
+    (run) => {
+        "Exit codes: 0 stopped or drained · 1 failed · 2 usage or configuration · 3 no store reachable · 4 refused · 130/143 stopped by a second signal"
+    };
+}
+pub(crate) use {exits, help};
+
+/// Gets every committed event out of a database and to whoever must know, in order, without losing one.
+#[derive(Debug, Parser)]
+#[command(
+    name = "postroom",
+    version,
+    propagate_version = false,
+    disable_help_subcommand = true,
+    arg_required_else_help = true,
+    after_help = help!(plain: "postroom dev", "postroom status", "postroom event show 0199a3f2-7c1e-7d3a-9b58-6f2f0f6f1c11")
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Options every command takes, before or after its name.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct Global {
+    /// Configuration file [default: $POSTROOM_CONFIG, ./postroom.toml, …]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// How data is written
+    #[arg(short = 'o', long = "output", global = true, value_enum, default_value_t, value_name = "FORMAT")]
+    pub(crate) output: Format,
+    /// Do not ask; the answer is yes
+    #[arg(long, global = true)]
+    pub(crate) yes: bool,
+    /// Say what would be done, and change nothing
+    #[arg(long, global = true)]
+    pub(crate) dry_run: bool,
+    /// Say more: the causes of an error
+    #[arg(short = 'v', long, global = true)]
+    pub(crate) verbose: bool,
+}
+
+/// Which store a command works on.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct StoreArg {
+    /// Name of the store [default: the only one]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) store: Option<String>,
+}
+
+/// Why an operator does it; kept in the audit.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Reason {
+    /// Why, for the audit
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Dev(dev::DevArgs),
+    #[command(subcommand)]
+    Relay(relay::RelayCommand),
+    #[command(subcommand)]
+    Event(event::EventCommand),
+    Status(status::StatusArgs),
+    #[command(subcommand)]
+    Dead(dead::DeadCommand),
+    Replay(replay::ReplayArgs),
+    #[command(subcommand)]
+    Route(route::RouteCommand),
+    #[command(subcommand)]
+    Key(key::KeyCommand),
+    #[command(subcommand)]
+    Store(store::StoreCommand),
+    #[command(subcommand)]
+    Inbox(inbox::InboxCommand),
+    Audit(audit::AuditArgs),
+    Prune(prune::PruneArgs),
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
+    Completions(completions::CompletionsArgs),
+    /// Say which version this is
+    #[command(after_help = help!(plain: "postroom version", "postroom version -o json"))]
+    Version,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn walk(command: &clap::Command, path: &str, leaves: &mut Vec<String>) {
+        let path = format!("{path} {}", command.get_name()).trim().to_owned();
+        if command.has_subcommands() {
+            command.get_subcommands().for_each(|c| walk(c, &path, leaves));
+            return;
+        }
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let examples = help.lines().filter(|l| l.trim_start().contains(&path)).count();
+        assert!((1..=3).contains(&examples), "{path} has {examples} examples in its help");
+        assert!(help.contains("Exit codes: 0 "), "{path} does not say its exit codes");
+        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+        assert!(!about.is_empty() && about.lines().count() == 1, "{path} has no one-line purpose");
+        leaves.push(path);
+    }
+
+    #[test]
+    fn every_command_says_what_it_is_for_with_examples_and_exit_codes() {
+        let mut leaves = Vec::new();
+        walk(&Cli::command(), "", &mut leaves);
+        assert_eq!(
+            leaves.join("\n"),
+            "postroom dev\npostroom relay run\npostroom event append\npostroom event ls\npostroom event show\n\
+             postroom event tail\npostroom status\npostroom dead ls\npostroom dead show\npostroom dead replay\n\
+             postroom dead discard\npostroom replay\npostroom route ls\npostroom route show\npostroom route pause\n\
+             postroom route resume\npostroom route forget\npostroom key ls\npostroom key unblock\n\
+             postroom key skip-head\npostroom store migrate up\npostroom store migrate down\n\
+             postroom store migrate status\npostroom store migrate plan\npostroom inbox ls\npostroom inbox show\n\
+             postroom audit\npostroom prune\npostroom config init\npostroom config check\npostroom config show\n\
+             postroom completions\npostroom version"
+        );
+    }
+
+    #[test]
+    fn every_example_in_the_help_is_a_command_that_parses() {
+        fn each(command: &clap::Command) {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            for line in help.lines().filter(|l| l.starts_with("  ")) {
+                let start = line.find("postroom ").expect("an example runs postroom");
+                let words = words(line[start..].split(" | ").next().unwrap());
+                let words = words.iter().take_while(|w| *w != "<" && *w != ">");
+                Cli::try_parse_from(words).unwrap_or_else(|e| panic!("{line}: {e}"));
+            }
+            command.get_subcommands().for_each(each);
+        }
+        each(&Cli::command());
+    }
+
+    /// Splits as a shell does, as far as the examples need it.
+    fn words(line: &str) -> Vec<String> {
+        let (mut words, mut word, mut quoted) = (Vec::new(), String::new(), false);
+        for c in line.chars() {
+            match c {
+                '\'' => quoted = !quoted,
+                ' ' if !quoted => words.push(std::mem::take(&mut word)),
+                c => word.push(c),
+            }
+        }
+        words.push(word);
+        words
+    }
+
+    #[test]
+    fn global_options_stand_before_or_after_the_command() {
+        for line in ["postroom -o json --yes status", "postroom status --yes -o json"] {
+            let cli = Cli::try_parse_from(line.split(' ')).unwrap();
+            assert!(cli.global.yes && cli.global.output == Format::Json, "{line}");
+        }
+    }
+}

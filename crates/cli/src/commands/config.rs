@@ -1,0 +1,102 @@
+//! `postroom config`: write a commented file, find mistakes, show what is in force.
+
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write};
+use std::path::PathBuf;
+
+use postroom_server::config;
+use serde_json::json;
+
+use crate::app::App;
+use crate::args::help;
+use crate::exit::{Exit, Failed, Outcome};
+use crate::output::{Table, count, note, print, print_lines};
+
+/// Write, check and show the configuration
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Write a commented configuration to ./postroom.toml, or to --config FILE
+    #[command(after_help = help!(plain: "postroom config init", "postroom config init --config /etc/postroom/config.toml"))]
+    Init,
+    /// Say everything that is wrong with the configuration
+    #[command(after_help = help!(plain: "postroom config check", "postroom config check --config staging.toml"))]
+    Check,
+    /// Show every value in force; passwords never
+    #[command(after_help = help!(plain: "postroom config show --origin", "postroom config show -o json"))]
+    Show {
+        /// Say where each value came from
+        #[arg(long)]
+        origin: bool,
+    },
+}
+
+pub(crate) fn run(app: &App, command: &ConfigCommand) -> Outcome {
+    match command {
+        ConfigCommand::Init => init(app),
+        ConfigCommand::Check => check(app),
+        ConfigCommand::Show { origin } => show(app, *origin),
+    }
+}
+
+fn init(app: &App) -> Outcome {
+    let path = app.global.config.clone().unwrap_or_else(|| PathBuf::from("postroom.toml"));
+    let text = config::init();
+    if app.global.dry_run {
+        note(&format!("would write {}:", path.display()))?;
+        print(text.trim_end())?;
+        return Ok(Exit::Done);
+    }
+    let written = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(&path)
+        .and_then(|mut file| file.write_all(text.as_bytes()));
+    match written {
+        Ok(()) => {}
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => {
+            let message = format!("{} is there already; it was not changed", path.display());
+            return Err(Failed::new(Exit::Refused, message, "remove it first, or name another file with --config"));
+        }
+        Err(e) => {
+            let message = format!("cannot write {}: {e}", path.display());
+            return Err(Failed::new(Exit::Usage, message, "name a file you may write with --config"));
+        }
+    }
+    let answer = json!({ "file": path });
+    app.global.output.one(&answer, || format!("wrote {}", path.display()))?;
+    if app.is_table() {
+        note("next: set a store's url in it, then `postroom store migrate up`")?;
+    }
+    Ok(Exit::Done)
+}
+
+fn check(app: &App) -> Outcome {
+    let config = app.config()?;
+    let stores: Vec<&str> = config.stores.iter().map(|s| s.name.as_str()).collect();
+    let routes: Vec<&str> = config.routes.iter().map(|r| r.definition.name.as_str()).collect();
+    let answer = json!({ "ok": true, "file": config.file, "stores": stores, "routes": routes });
+    app.global.output.one(&answer, || {
+        let file =
+            config.file.as_ref().map_or_else(|| "no file, only defaults".to_owned(), |f| f.display().to_string());
+        let (stores, routes) = (count(stores.len() as u64, "store"), count(routes.len() as u64, "route"));
+        format!("{file} is fine: {stores}, {routes}")
+    })?;
+    Ok(Exit::Done)
+}
+
+fn show(app: &App, origin: bool) -> Outcome {
+    let config = app.config()?;
+    let settings = config.show();
+    if app.is_table() && !origin {
+        print_lines(settings.iter().map(|setting| Ok(format!("{} = {}", setting.key, setting.value))))?;
+        return Ok(Exit::Done);
+    }
+    app.global.output.list(settings, || {
+        let mut table = Table::new(&["key", "value", "origin"], &[]);
+        for setting in settings {
+            table.row([setting.key.clone(), setting.value.clone(), setting.origin.to_string()]);
+        }
+        table
+    })?;
+    Ok(Exit::Done)
+}

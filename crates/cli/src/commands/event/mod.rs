@@ -1,0 +1,29 @@
+//! `postroom event`: append events, list them, ask where one is, watch them come.
+
+mod append;
+mod ls;
+mod show;
+mod tail;
+
+pub(crate) use show::{find, render};
+
+use crate::app::App;
+use crate::exit::Outcome;
+
+/// Append events, and look at them
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum EventCommand {
+    Append(append::AppendArgs),
+    Ls(ls::LsArgs),
+    Show(show::ShowArgs),
+    Tail(tail::TailArgs),
+}
+
+pub(crate) async fn run(app: &App, command: EventCommand) -> Outcome {
+    match command {
+        EventCommand::Append(args) => append::run(app, args).await,
+        EventCommand::Ls(args) => ls::run(app, &args).await,
+        EventCommand::Show(args) => show::run(app, &args).await,
+        EventCommand::Tail(args) => tail::run(app, &args).await,
+    }
+}

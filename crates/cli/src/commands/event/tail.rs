@@ -1,0 +1,92 @@
+//! `postroom event tail`: events as they are appended, until interrupted.
+
+use std::time::Duration;
+
+use postroom_core::view::EventRow;
+use postroom_core::{Desk, Page, Selection};
+use tokio::time::sleep;
+
+use crate::app::App;
+use crate::args::{StoreArg, help};
+use crate::commands::which::WhichEvents;
+use crate::exit::{Exit, Failed, Outcome};
+use crate::output::plain;
+use crate::{stop, when};
+
+/// How long to wait when nothing is new.
+const PAUSE: Duration = Duration::from_millis(250);
+/// Most events of one look.
+const BATCH: usize = 500;
+
+/// Print events as they are appended, until interrupted
+#[derive(Debug, clap::Args)]
+#[command(after_help = help!(store:
+    "postroom event tail",
+    "postroom event tail --type 'order.*' --lines 0 -o jsonl",
+    "postroom event tail --follow=false --lines 20",
+))]
+pub(crate) struct TailArgs {
+    #[command(flatten)]
+    which: WhichEvents,
+    /// Wait for more
+    #[arg(long, value_name = "BOOL", default_value_t = true, default_missing_value = "true", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set)]
+    follow: bool,
+    /// How many of the latest events to begin with
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    lines: usize,
+    #[command(flatten)]
+    store: StoreArg,
+}
+
+pub(crate) async fn run(app: &App, args: &TailArgs) -> Outcome {
+    let config = app.config()?;
+    let desk = app.open(&config, &args.store).await?.desk();
+    let which = args.which.selection();
+    let stop = stop::on_signal()?;
+    // Where to go on is found before the latest are read, so that none falls between.
+    let mut after = end(&*desk).await?;
+    let mut latest = newest(&*desk, &which, args.lines).await?;
+    latest.reverse();
+    latest.retain(|row| row.position <= after);
+    show(app, &latest)?;
+    while args.follow && !stop.is_cancelled() {
+        let end = end(&*desk).await?;
+        if end <= after {
+            tokio::select! {
+                () = stop.cancelled() => break,
+                () = sleep(PAUSE) => {}
+            }
+            continue;
+        }
+        let rows = desk.events(&which, Page::Oldest { after, limit: BATCH }).await?;
+        show(app, &rows)?;
+        let last = rows.last().map_or(after, |row| row.position);
+        // With room left in the batch everything up to the end has been looked at, wanted or not.
+        after = if rows.len() == BATCH { last } else { last.max(end) };
+    }
+    Ok(Exit::Done)
+}
+
+/// The newest position.
+async fn end(desk: &dyn Desk) -> Result<i64, Failed> {
+    Ok(newest(desk, &Selection::default(), 1).await?.first().map_or(0, |row| row.position))
+}
+
+async fn newest(desk: &dyn Desk, which: &Selection, limit: usize) -> Result<Vec<EventRow>, Failed> {
+    if limit == 0 {
+        return Ok(Vec::new());
+    }
+    Ok(desk.events(which, Page::Newest { before: None, limit }).await?)
+}
+
+fn show(app: &App, rows: &[EventRow]) -> Result<(), Failed> {
+    for row in rows {
+        app.global.output.stream(row, || {
+            let key = row.key.as_ref().map(|k| format!("  key {}", plain(k, 72))).unwrap_or_default();
+            let tenant = row.tenant.as_ref().map(|t| format!("  tenant {}", plain(t, 72))).unwrap_or_default();
+            let kind = plain(&row.event_type, 72);
+            format!("{}  {kind}{key}{tenant}  {}", when::clock(row.appended_at), plain(&row.id, 72))
+        })?;
+    }
+    Ok(())
+}

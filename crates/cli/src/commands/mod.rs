@@ -1,0 +1,18 @@
+//! One file per noun: its options and what it does. Every command works on the store; none needs a relay.
+
+pub(crate) mod audit;
+pub(crate) mod completions;
+pub(crate) mod config;
+pub(crate) mod dead;
+pub(crate) mod event;
+pub(crate) mod inbox;
+pub(crate) mod key;
+mod preview;
+pub(crate) mod prune;
+pub(crate) mod relay;
+pub(crate) mod replay;
+pub(crate) mod route;
+pub(crate) mod status;
+pub(crate) mod store;
+pub(crate) mod version;
+mod which;

@@ -1,0 +1,32 @@
+//! Signals: the first asks to stop in good order, the second stops at once.
+
+use std::io;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+/// Cancelled by the first SIGINT or SIGTERM. The second one ends the process with 130 or 143.
+///
+/// Only for commands that run until stopped; the others keep the system's default.
+pub(crate) fn on_signal() -> io::Result<CancellationToken> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let stop = CancellationToken::new();
+    let first = stop.clone();
+    tokio::spawn(async move {
+        next(&mut interrupt, &mut terminate).await;
+        first.cancel();
+        let code = next(&mut interrupt, &mut terminate).await;
+        #[allow(clippy::exit, reason = "a second signal means now: nothing may hold it up")]
+        std::process::exit(code);
+    });
+    Ok(stop)
+}
+
+/// The exit code the next signal stands for.
+async fn next(interrupt: &mut Signal, terminate: &mut Signal) -> i32 {
+    tokio::select! {
+        _ = interrupt.recv() => 130,
+        _ = terminate.recv() => 143,
+    }
+}

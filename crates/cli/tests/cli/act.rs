@@ -1,0 +1,153 @@
+//! Commands that change something: a preview first, a question, an entry in the audit.
+
+use crate::world::World;
+
+fn dead() -> World {
+    let world = World::new();
+    world.append("a", "order.placed", "o-1");
+    world.append("b", "order.bad", "o-2");
+    world.append("c", "held.bad", "h-1");
+    world.append("d", "held.good", "h-1");
+    world.ok(&["relay", "run", "--drain"]);
+    world
+}
+
+#[test]
+fn what_cannot_be_taken_back_asks_first_and_a_script_is_refused_with_4() {
+    let world = dead();
+    let before = world.json(&["status"])["routes"].clone();
+    let mut all = String::new();
+    for args in [
+        &["dead", "replay", "b"][..],
+        &["dead", "discard", "--route", "mailer"],
+        &["replay", "--route", "mailer", "--type", "order.*"],
+        &["key", "skip-head", "h-1"],
+        &["route", "forget", "held"],
+        &["store", "migrate", "down"],
+    ] {
+        let said = world.run(args);
+        assert_eq!((said.code, said.stdout.as_str()), (4, ""), "{args:?}: {}", said.stderr);
+        all.push_str(&format!("$ postroom {}\n{}\n", args.join(" "), world.snapshot(&said)));
+        let mut dry = args.to_vec();
+        dry.push("--dry-run");
+        let said = world.run(&dry);
+        assert_eq!(said.code, 0, "{dry:?}: {}", said.stderr);
+        all.push_str(&format!("$ postroom {}\n{}\n", dry.join(" "), world.snapshot(&said)));
+    }
+    insta::assert_snapshot!(all);
+    assert_eq!(world.json(&["status"])["routes"], before, "nothing was changed");
+}
+
+#[test]
+fn a_replayed_dead_letter_is_due_again_and_the_audit_knows_who_and_why() {
+    let world = dead();
+    let done = world.json(&["dead", "replay", "b", "--yes", "--reason", "address fixed"]);
+    assert_eq!(done["deliveries"], 1);
+    assert!(world.json(&["dead", "ls", "--route", "mailer"]).as_array().unwrap().is_empty());
+    let action = &world.json(&["audit", "--actions"])[0];
+    assert_eq!((&action["action"], &action["reason"]), (&"dead.replay".into(), &"address fixed".into()));
+    assert!(action["actor"].as_str().unwrap().starts_with("ada@"), "{action}");
+}
+
+#[test]
+fn a_discarded_dead_letter_is_gone_and_the_counts_still_agree() {
+    let world = dead();
+    world.ok(&["dead", "discard", "b", "--yes"]);
+    assert!(world.json(&["dead", "ls", "--route", "mailer"]).as_array().unwrap().is_empty());
+    assert_eq!(world.run(&["audit"]).code, 0);
+}
+
+#[test]
+fn a_settled_event_is_sent_again_on_request() {
+    let world = World::new();
+    world.append("a", "order.placed", "o-1");
+    world.ok(&["relay", "run", "--drain"]);
+    assert_eq!(world.json(&["replay", "a", "--yes"])["deliveries"], 1);
+    assert_eq!(world.json(&["status"])["routes"].as_array().unwrap().iter().filter(|r| r["due"] == 1).count(), 1);
+    world.ok(&["relay", "run", "--drain"]);
+    assert_eq!(world.run(&["audit"]).code, 0);
+}
+
+#[test]
+fn a_held_key_goes_on_when_its_head_is_skipped_or_it_is_unblocked() {
+    for act in [&["key", "skip-head", "h-1", "--yes"][..], &["key", "unblock", "h-1", "--route", "held"]] {
+        let world = dead();
+        assert_eq!(world.json(&["key", "ls", "--blocked"])[0]["waiting"], 1);
+        world.ok(act);
+        world.ok(&["relay", "run", "--drain"]);
+        let held = &world.json(&["event", "show", "d"])["routes"];
+        let held = held.as_array().unwrap().iter().find(|r| r["route"] == "held").unwrap();
+        assert_eq!(held["state"], "delivered", "{act:?}");
+        assert!(world.json(&["key", "ls", "--blocked"]).as_array().unwrap().is_empty());
+    }
+}
+
+#[test]
+fn a_paused_route_waits_and_a_resumed_one_goes_on() {
+    let world = World::new();
+    assert_eq!(world.ok(&["route", "pause", "mailer", "--reason", "moving"]), "route mailer is paused\n");
+    assert_eq!(world.ok(&["route", "pause", "mailer"]), "route mailer is already paused\n");
+    world.append("a", "order.placed", "o-1");
+    world.ok(&["relay", "run", "--drain"]);
+    let detail = world.json(&["route", "show", "mailer"]);
+    assert_eq!((&detail["state"], &detail["delivered"]), (&"paused".into(), &0.into()));
+    assert!(detail["paused_by"].as_str().unwrap().starts_with("ada@"), "{detail}");
+    world.ok(&["route", "resume", "mailer"]);
+    world.ok(&["relay", "run", "--drain"]);
+    assert_eq!(world.json(&["route", "show", "mailer"])["delivered"], 1);
+}
+
+#[test]
+fn a_forgotten_route_is_gone() {
+    let world = dead();
+    world.ok(&["route", "forget", "held", "--yes"]);
+    let routes = world.json(&["route", "ls"]);
+    let held = routes.as_array().unwrap().iter().find(|r| r["route"] == "held").unwrap();
+    assert_eq!(held["state"], "new", "still configured");
+}
+
+/// One event that was delivered long ago.
+fn old() -> World {
+    let world = World::new();
+    world.append("a", "order.placed", "o-1");
+    world.ok(&["relay", "run", "--drain"]);
+    world.sql("update postroom_log set appended_at = 1, occurred_at = 1");
+    world
+}
+
+#[test]
+fn what_is_older_than_the_inbox_remembers_is_replayed_only_by_name() {
+    let world = old();
+    let said = world.run(&["replay", "a", "--yes"]);
+    assert_eq!((said.code, said.stdout.as_str()), (4, ""), "{}", said.stderr);
+    assert!(said.stderr.contains("--allow-duplicates"), "{}", said.stderr);
+    assert_eq!(world.json(&["replay", "a", "--yes", "--allow-duplicates"])["deliveries"], 1);
+}
+
+#[test]
+fn pruning_shows_what_goes_and_takes_only_that() {
+    let world = old();
+    world.append("b", "order.placed", "o-2");
+    assert_eq!(world.run(&["prune"]).code, 4);
+    assert_eq!(world.json(&["prune", "--dry-run"])["events"], 1);
+    assert_eq!(world.events(), 2);
+    assert_eq!(world.json(&["prune", "--yes"])["events"], 1);
+    assert_eq!(world.events(), 1);
+    assert_eq!(world.run(&["audit"]).code, 0, "the counts know what was pruned");
+}
+
+#[test]
+fn pruning_nothing_says_so_and_asks_nobody() {
+    let world = World::new();
+    let said = world.run(&["prune"]);
+    assert_eq!((said.code, said.stdout.as_str()), (0, "nothing is old enough to be removed\n"));
+}
+
+#[test]
+fn migrating_twice_changes_nothing_and_registers_new_routes() {
+    let world = World::bare();
+    let first = world.json(&["store", "migrate", "up"]);
+    assert_eq!(first["registered"].as_array().unwrap().len(), 2);
+    let second = world.json(&["store", "migrate", "up"]);
+    assert!(second["applied"].as_array().unwrap().is_empty() && second["registered"].as_array().unwrap().is_empty());
+}

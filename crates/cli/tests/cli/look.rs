@@ -1,0 +1,202 @@
+//! Commands that only look: tables for people, the same records as JSON.
+
+use crate::world::{Running, World};
+use nix::sys::signal::Signal;
+
+/// Four events: two through, one dead, one waiting behind a dead one.
+fn busy() -> World {
+    let world = World::new();
+    world.append("a", "order.placed", "o-1");
+    world.append("b", "order.bad", "o-2");
+    world.append("c", "held.bad", "h-1");
+    world.append("d", "held.good", "h-1");
+    world.ok(&["relay", "run", "--drain"]);
+    world
+}
+
+#[test]
+fn every_list_reads_well_and_has_a_json_form() {
+    let world = busy();
+    let mut all = String::new();
+    for args in [
+        &["event", "ls"][..],
+        &["event", "ls", "--type", "held.*", "--limit", "1"],
+        &["event", "show", "a", "--payload"],
+        &["event", "show", "b"],
+        &["event", "show", "d"],
+        &["event", "tail", "--follow=false"],
+        &["status"],
+        &["route", "ls"],
+        &["dead", "ls"],
+        &["dead", "show", "b"],
+        &["key", "ls", "--blocked"],
+        &["inbox", "ls"],
+        &["audit"],
+        &["store", "migrate", "status"],
+        &["config", "check"],
+        &["version"],
+    ] {
+        let said = world.run(args);
+        assert_eq!(said.code, 0, "{args:?}: {}", said.stderr);
+        all.push_str(&format!("$ postroom {}\n{}\n", args.join(" "), world.snapshot(&said)));
+        let mut json = args.to_vec();
+        json.extend(["-o", "jsonl"]);
+        for line in world.ok(&json).lines() {
+            let value: serde_json::Value = serde_json::from_str(line).unwrap();
+            assert!(value.is_object(), "{args:?} -o jsonl: {line}");
+        }
+    }
+    insta::assert_snapshot!(all);
+}
+
+#[test]
+fn json_is_an_array_for_lists_and_an_object_for_one_thing() {
+    let world = busy();
+    for list in [
+        &["event", "ls"][..],
+        &["route", "ls"],
+        &["dead", "ls"],
+        &["key", "ls", "--blocked"],
+        &["inbox", "ls"],
+        &["audit"],
+        &["audit", "--actions"],
+        &["config", "show"],
+    ] {
+        assert!(world.json(list).is_array(), "{list:?}");
+    }
+    for one in [
+        &["event", "show", "a"][..],
+        &["status"],
+        &["route", "show", "mailer"],
+        &["store", "migrate", "status"],
+        &["version"],
+    ] {
+        assert!(world.json(one).is_object(), "{one:?}");
+    }
+}
+
+#[test]
+fn status_has_the_documented_shape() {
+    let world = busy();
+    let status = world.json(&["status"]);
+    let names = |v: &serde_json::Value| v.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ");
+    assert_eq!(names(&status), "relays routes stores");
+    let mailer = status["routes"].as_array().unwrap().iter().find(|r| r["route"] == "mailer").unwrap();
+    assert_eq!(
+        names(mailer),
+        "blocked_keys dead delivered due due_estimated note oldest_due_seconds rate retrying route state store to"
+    );
+    assert_eq!((&mailer["delivered"], &mailer["dead"], &mailer["due"]), (&1.into(), &1.into(), &0.into()));
+    assert_eq!(status["stores"][0]["reachable"], true);
+}
+
+#[test]
+fn a_route_nobody_registered_is_new_and_a_store_that_is_gone_is_down() {
+    let world = World::new();
+    let text = std::fs::read_to_string(world.path("postroom.toml")).unwrap();
+    let more = format!(
+        "{text}\n[store.gone]\nurl = \"sqlite://gone.db\"\n\n[[route]]\nname = \"fresh\"\nstore = \"*\"\nto = {{ noop = {{}} }}\n"
+    );
+    world.write(
+        "postroom.toml",
+        &more
+            .replace("name = \"mailer\"", "name = \"mailer\"\nstore = \"main\"")
+            .replace("name = \"held\"", "name = \"held\"\nstore = \"main\""),
+    );
+    let status = world.json(&["status"]);
+    let state = |store: &str, route: &str| {
+        let routes = status["routes"].as_array().unwrap();
+        routes.iter().find(|r| r["store"] == store && r["route"] == route).map(|r| r["state"].clone())
+    };
+    assert_eq!(state("main", "fresh"), Some("new".into()));
+    assert_eq!(state("gone", "fresh"), Some("down".into()));
+    let gone = status["stores"].as_array().unwrap().iter().find(|s| s["store"] == "gone").unwrap();
+    assert_eq!(gone["reachable"], false);
+    std::fs::remove_file(world.path("shop.db")).unwrap();
+    assert_eq!(world.run(&["status"]).code, 3, "no store answers");
+}
+
+#[test]
+fn acceptances_are_listed_and_stand_in_the_events_story() {
+    let world = World::new();
+    world.append("a", "order.placed", "o-1");
+    world.sql("insert into postroom_inbox (consumer, id, accepted_at) values ('search-index', 'a', 1)");
+    assert_eq!(world.json(&["inbox", "ls", "--consumer", "search-index"])[0]["id"], "a");
+    assert_eq!(world.json(&["inbox", "show", "a"])[0]["consumer"], "search-index");
+    assert!(world.ok(&["event", "show", "a"]).contains("accepted by search-index"));
+    let unknown = world.run(&["inbox", "ls", "--consumer", "search-indx"]);
+    assert_eq!((unknown.code, unknown.stdout.as_str()), (1, ""));
+    assert!(unknown.stderr.contains("did you mean \"search-index\"?"), "{}", unknown.stderr);
+}
+
+#[test]
+fn audit_ends_with_7_when_the_counts_differ() {
+    let world = busy();
+    assert_eq!(world.run(&["audit"]).code, 0);
+    // What nobody may do: a row of the log goes that every route has counted.
+    world.sql("delete from postroom_log where seq = 1");
+    let said = world.run(&["audit"]);
+    assert_eq!(said.code, 7, "{}{}", said.stdout, said.stderr);
+    assert!(said.stderr.contains("the counts differ"), "{}", said.stderr);
+}
+
+#[test]
+fn tail_prints_what_is_appended_while_it_waits_and_stops_at_once() {
+    let world = World::new();
+    world.append("before", "order.placed", "o-1");
+    let mut tail = Running::start(world.command(&["event", "tail", "--lines", "1", "-o", "jsonl"]));
+    assert!(tail.wait_for("before").contains("\"type\":\"order.placed\""));
+    world.append("after", "order.paid", "o-1");
+    assert!(tail.wait_for("after").contains("\"type\":\"order.paid\""));
+    tail.signal(Signal::SIGINT);
+    assert_eq!(tail.end(), (Some(0), String::new()));
+}
+
+#[test]
+fn watching_draws_again_until_interrupted() {
+    let world = World::new();
+    let mut watch = Running::start(world.command(&["status", "--watch"]));
+    watch.wait_for("mailer");
+    world.ok(&["route", "pause", "mailer"]);
+    watch.wait_for("paused");
+    watch.signal(Signal::SIGTERM);
+    assert_eq!(watch.end().0, Some(0));
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_it_quietly() {
+    let world = World::new();
+    let lines: String = (0..2000).map(|n| format!("{{\"type\":\"t\",\"id\":\"{n}\"}}\n")).collect();
+    assert_eq!(world.feed(&["event", "append", "-"], &lines).code, 0);
+    let mut child = world.command(&["event", "ls", "--limit", "2000", "-o", "jsonl"]).spawn().unwrap();
+    drop(child.stdout.take());
+    let said = child.wait_with_output().unwrap();
+    assert_eq!((said.status.code(), said.stderr.as_slice()), (Some(0), &b""[..]));
+}
+
+#[test]
+fn the_plan_is_sql_and_changes_nothing() {
+    let world = World::new();
+    world.ok(&["store", "migrate", "down", "--yes"]);
+    let plan = world.ok(&["store", "migrate", "plan"]);
+    assert!(plan.contains("create table"), "{plan}");
+    assert_eq!(world.json(&["store", "migrate", "status"])["version"], 0);
+}
+
+#[test]
+fn completions_name_the_commands() {
+    let world = World::bare();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        assert!(world.ok(&["completions", shell]).contains("skip-head"), "{shell}");
+    }
+}
+
+#[test]
+fn config_is_written_once_and_checks_out() {
+    let world = World::bare();
+    world.ok(&["config", "init", "--config", "new.toml"]);
+    world.ok(&["config", "check", "--config", "new.toml"]);
+    let again = world.run(&["config", "init", "--config", "new.toml"]);
+    assert_eq!(again.code, 4, "{}", again.stderr);
+    assert!(world.ok(&["config", "show", "--origin"]).contains("postroom.toml"));
+}

@@ -1,0 +1,11 @@
+//! The program as a whole, on real files: exit code, stdout and stderr of every command.
+
+#![allow(clippy::format_push_string, clippy::format_collect, reason = "a test may spend an allocation")]
+
+mod act;
+mod append;
+mod dev;
+mod look;
+mod relay;
+mod world;
+mod wrong;
