@@ -97,7 +97,7 @@ mod tests {
             let (mut ranges, mut model) = (Ranges::new(), BTreeSet::new());
             for (add, n) in steps {
                 if add { ranges.insert(n); model.insert(n); } else { prop_assert_eq!(ranges.remove(n), model.remove(&n)); }
-                prop_assert_eq!(ranges.len() as usize, model.len());
+                prop_assert_eq!(ranges.len(), model.len() as u64);
                 prop_assert_eq!(ranges.numbers().collect::<Vec<_>>(), model.iter().copied().collect::<Vec<_>>());
                 let joined: Vec<_> = ranges.iter().collect();
                 prop_assert!(joined.windows(2).all(|w| w[0].1 + 1 < w[1].0), "ranges touch: {:?}", joined);

@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn a_schedule_repeats_its_last_entry() {
-        let delays = Delays::Schedule(vec![Duration::from_secs(5), Duration::from_secs(300)]);
+        let delays = Delays::Schedule(vec![Duration::from_secs(5), Duration::from_mins(5)]);
         let policy = RetryPolicy { delays, jitter: 0.0, attempts: 4 };
         assert_eq!((1..=3).map(|n| policy.delay(n, 0.0).as_secs()).collect::<Vec<_>>(), [5, 300, 300]);
         assert!(!policy.exhausted(3) && policy.exhausted(4));

@@ -1,3 +1,6 @@
+//! The program of the README.
+#![allow(clippy::print_stdout, reason = "it shows what happens")]
+
 use postroom::sqlite::{Sqlite, sqlx};
 use postroom::{Event, Failure, Handlers, Outbox, Relay, RelayOptions, RouteDefinition, RouteRun, Start};
 

@@ -13,6 +13,6 @@ mod slots;
 mod transports;
 
 pub use clock::SystemClock;
-pub use options::{NoObserver, Observer, RelayOptions, RouteRun, StoreReady};
+pub use options::{NoObserver, Observer, Poll, RelayOptions, RouteRun, StoreReady};
 pub use relay::{Relay, RelayError};
 pub use transports::{Handlers, Incoming, Noop, Stdout};

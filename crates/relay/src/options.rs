@@ -31,10 +31,6 @@ pub struct RelayOptions {
     pub shutdown_grace: Duration,
     /// How much one take brings. Defaults to 500 rows, 4 MiB.
     pub take: Budget,
-    /// Shortest pause between two looks. Defaults to 2 ms.
-    pub poll_min: Duration,
-    /// Longest pause between two looks. Defaults to 50 ms.
-    pub poll_max: Duration,
     /// How long things are kept; applied once a minute by a relay that owns lanes. `None` never prunes.
     pub retention: Option<Retention>,
     /// Return when nothing is due, in flight or retrying, instead of waiting for more. Defaults to false.
@@ -49,11 +45,26 @@ impl Default for RelayOptions {
             in_flight_max: 512,
             shutdown_grace: Duration::from_secs(20),
             take: Budget { rows: 500, bytes: 4 * 1024 * 1024 },
-            poll_min: Duration::from_millis(2),
-            poll_max: Duration::from_millis(50),
             retention: Some(Retention::default()),
             drain: false,
         }
+    }
+}
+
+/// How often an engine looks into its store.
+///
+/// Shorter finds events of other processes sooner and costs the database more; appends of this process are seen at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Poll {
+    /// Pause between two looks while events come. Defaults to 2 ms.
+    pub min: Duration,
+    /// Longest pause between two looks. Defaults to 50 ms.
+    pub max: Duration,
+}
+
+impl Default for Poll {
+    fn default() -> Self {
+        Self { min: Duration::from_millis(2), max: Duration::from_millis(50) }
     }
 }
 
@@ -76,6 +87,8 @@ pub struct RouteRun {
     pub breaker: BreakerPolicy,
     /// Most deliveries per second; `None` is no limit.
     pub rate: Option<f64>,
+    /// How often it looks.
+    pub poll: Poll,
 }
 
 impl RouteRun {
@@ -90,6 +103,7 @@ impl RouteRun {
             retry: RetryPolicy::default(),
             breaker: BreakerPolicy::default(),
             rate: None,
+            poll: Poll::default(),
         }
     }
 }

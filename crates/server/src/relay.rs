@@ -88,7 +88,7 @@ pub async fn run(
         ready = reach::reach(&stores, config.limits) => ready?,
         () = &mut shutdown => return Ok(()),
     };
-    let mut relay = Relay::new(relay_options(config, &stores, options.drain)).observer(observer);
+    let mut relay = Relay::new(relay_options(config, options.drain)).observer(observer);
     for route in &routes {
         for store in stores.iter().filter(|store| route.stores.contains(&store.name)) {
             if let Some(ready) = ready.get(&store.name) {
@@ -126,17 +126,13 @@ fn chosen<'c>(config: &'c Config, names: &[String]) -> Result<Vec<&'c RouteConfi
     }
 }
 
-fn relay_options(config: &Config, stores: &[&StoreConfig], drain: bool) -> RelayOptions {
-    let defaults = RelayOptions::default();
+fn relay_options(config: &Config, drain: bool) -> RelayOptions {
     RelayOptions {
         name: config.name.clone(),
         lease: config.relay.lease,
         in_flight_max: config.relay.in_flight_max,
         shutdown_grace: config.relay.shutdown_grace,
         take: config.relay.take,
-        // One pace for all stores of a relay: the keenest that any of them asks for.
-        poll_min: stores.iter().map(|store| store.poll_min).min().unwrap_or(defaults.poll_min),
-        poll_max: stores.iter().map(|store| store.poll_max).min().unwrap_or(defaults.poll_max),
         retention: Some(config.retention),
         drain,
     }
@@ -151,6 +147,7 @@ fn route_run(route: &RouteConfig, store: &StoreConfig, ready: Ready) -> RouteRun
         retry: route.retry.clone(),
         breaker: route.breaker,
         rate: route.rate,
+        poll: store.poll,
     }
 }
 

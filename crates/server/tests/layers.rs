@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use postroom_core::envelope::{FieldTable, Format, Part};
 use postroom_core::{BreakerPolicy, Delays, Limits, OnDead, OnFailure, Retention, RetryPolicy, Start};
-use postroom_relay::RelayOptions;
+use postroom_relay::{Poll, RelayOptions};
 use postroom_server::config::{Config, ConfigError, ExecPeer, LogFormat, Sources, Target, init, load};
 use tempfile::TempDir;
 
@@ -96,8 +96,8 @@ fn without_anything_the_defaults_are_those_of_the_parts() {
 #[test]
 fn a_store_and_a_route_have_the_defaults_of_the_parts() {
     let config = Case::new().file("postroom.toml", SHOP).config();
-    let (store, route, relay) = (&config.stores[0], &config.routes[0], RelayOptions::default());
-    assert_eq!((store.poll_min, store.poll_max), (relay.poll_min, relay.poll_max));
+    let (store, route) = (&config.stores[0], &config.routes[0]);
+    assert_eq!(store.poll, Poll::default());
     assert_eq!(store.source, "/postroom/main");
     assert_eq!(route.stores, ["main"]);
     assert_eq!(route.retry, RetryPolicy::default());

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use postroom_core::units::parse_duration;
-use postroom_core::{BreakerPolicy, Delays, Desk, Filter, RetryPolicy, RouteDefinition, Store};
-use postroom_relay::{Relay, RelayOptions, RouteRun, StoreReady};
+use postroom_core::{Delays, Desk, Filter, RetryPolicy, RouteDefinition, Store};
+use postroom_relay::{Relay, RelayOptions, RouteRun};
 use postroom_sqlite::Sqlite;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -100,8 +100,6 @@ fn route() -> Result<RouteDefinition, Failed> {
 }
 
 fn relay(store: &Sqlite, route: RouteDefinition, narrator: &Arc<Narrator>) -> Relay {
-    let opened: Arc<dyn Store> = Arc::new(store.clone());
-    let ready: StoreReady = Box::pin(std::future::ready(opened));
     let options = RelayOptions {
         name: "dev".to_owned(),
         // Short, so that a demo killed with -9 goes on soon after its restart.
@@ -110,15 +108,9 @@ fn relay(store: &Sqlite, route: RouteDefinition, narrator: &Arc<Narrator>) -> Re
         ..RelayOptions::default()
     };
     let short = Delays::Exponential { base: Duration::from_secs(1), max: Duration::from_secs(5) };
-    Relay::new(options).observer(Arc::clone(narrator) as _).serve(RouteRun {
-        store_name: home::STORE.to_owned(),
-        store: ready,
-        definition: route,
-        transport: Arc::new(mailer::mailer()),
-        retry: RetryPolicy { delays: short, attempts: 5, ..RetryPolicy::default() },
-        breaker: BreakerPolicy::default(),
-        rate: None,
-    })
+    let mut run = RouteRun::new(store.clone(), route, mailer::mailer());
+    run.retry = RetryPolicy { delays: short, attempts: 5, ..RetryPolicy::default() };
+    Relay::new(options).observer(Arc::clone(narrator) as _).serve(run)
 }
 
 /// Resolves when nothing is due or retrying; a store that cannot be asked is not waited for.

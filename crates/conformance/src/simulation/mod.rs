@@ -3,6 +3,8 @@
 //! Time is tokio's paused time, so a run of minutes takes milliseconds, and the same seed gives the same run. After the
 //! faults are over everything must come to an end, and the [`checker`] decides whether the promises held.
 
+#![allow(clippy::expect_used, reason = "a simulation that cannot run has failed")]
+
 mod checker;
 mod consumer;
 mod controls;
@@ -33,6 +35,10 @@ pub struct Report {
 }
 
 /// Runs one seed.
+///
+/// # Panics
+///
+/// When the simulation itself cannot run.
 pub fn run(seed: u64, control: Control) -> Report {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.expect("a runtime can be built").block_on(world::run(seed, control))

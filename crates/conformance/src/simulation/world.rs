@@ -12,7 +12,7 @@ use postroom_core::{
     RouteDefinition, Selection, Start, Store,
 };
 use postroom_memory::{Memory, MemoryOptions};
-use postroom_relay::{Relay, RelayOptions, RouteRun, SystemClock};
+use postroom_relay::{Poll, Relay, RelayOptions, RouteRun, SystemClock};
 use postroom_testing::TokioClock;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
@@ -29,7 +29,7 @@ const ROUTE: &str = "sim";
 /// How long a stop may take; longer counts as a fault.
 const GRACE: Duration = Duration::from_secs(10);
 /// How long everything may take to come to an end once the faults are over.
-const PEACE_MAX: Duration = Duration::from_secs(600);
+const PEACE_MAX: Duration = Duration::from_mins(10);
 
 /// What the journal needs of the producer and the operator.
 #[derive(Debug, Default)]
@@ -258,6 +258,7 @@ impl World {
                 retry,
                 breaker: BreakerPolicy { cooldown: Duration::from_millis(100), ..BreakerPolicy::default() },
                 rate: None,
+                poll: Poll::default(),
             })
     }
 

@@ -152,7 +152,7 @@ pub(crate) async fn serve(run: RouteRun, around: Surroundings, stop: Cancellatio
         transport: run.transport,
         retry: run.retry,
         phase: Phase::Serving,
-        timing: Timing::new(&around.options),
+        timing: Timing::new(&around.options, run.poll),
         settler: Settler::new(around.options.in_flight_max / 2),
         breaker: Breaker::new(run.breaker),
         bucket: run.rate.map(Bucket::new),

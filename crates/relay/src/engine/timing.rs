@@ -5,7 +5,7 @@ use std::time::Duration;
 use postroom_core::Phase as BreakerPhase;
 
 use super::{Engine, Ongoing, Phase};
-use crate::options::RelayOptions;
+use crate::options::{Poll, RelayOptions};
 
 /// First and longest pause after a store error.
 const ERROR_PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
@@ -17,7 +17,7 @@ const RENEW_PAUSE_MIN: Duration = Duration::from_millis(200);
 /// The engine's appointments.
 #[derive(Debug)]
 pub(super) struct Timing {
-    poll: (Duration, Duration),
+    poll: Poll,
     lease: Duration,
     look_at: Duration,
     look_pause: Duration,
@@ -29,12 +29,12 @@ pub(super) struct Timing {
 }
 
 impl Timing {
-    pub(super) fn new(options: &RelayOptions) -> Self {
+    pub(super) fn new(options: &RelayOptions, poll: Poll) -> Self {
         Self {
-            poll: (options.poll_min, options.poll_max.max(options.poll_min)),
+            poll: Poll { max: poll.max.max(poll.min), ..poll },
             lease: options.lease,
             look_at: Duration::ZERO,
-            look_pause: options.poll_min,
+            look_pause: poll.min,
             error_pause: ERROR_PAUSE.0,
             renew_at: Duration::ZERO,
             renewed_at: None,
@@ -50,14 +50,15 @@ impl Timing {
     /// A hint came.
     pub(super) fn look_now(&mut self) {
         self.look_at = Duration::ZERO;
-        self.look_pause = self.poll.0;
+        self.look_pause = self.poll.min;
     }
 
     /// A take ended; `found` something, `more` may be there, `next_due` is known to come.
     pub(super) fn looked(&mut self, now: Duration, found: bool, more: bool, next_due: Option<Duration>, jitter: f64) {
         self.error_pause = ERROR_PAUSE.0;
-        self.look_pause = if found { self.poll.0 } else { (self.look_pause * 2).clamp(self.poll.0, self.poll.1) };
-        let pause = self.look_pause.mul_f64(1.0 - 0.2 * jitter).min(next_due.unwrap_or(Duration::MAX).max(self.poll.0));
+        self.look_pause = if found { self.poll.min } else { (self.look_pause * 2).clamp(self.poll.min, self.poll.max) };
+        let pause =
+            self.look_pause.mul_f64(1.0 - 0.2 * jitter).min(next_due.unwrap_or(Duration::MAX).max(self.poll.min));
         self.look_at = if more { now } else { now + pause };
     }
 

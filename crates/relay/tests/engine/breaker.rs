@@ -14,7 +14,7 @@ async fn an_outage_pauses_the_route_counts_no_attempt_and_kills_nothing() {
     let running = shop.start();
     shop.until(|r| r.status.state == RouteState::BreakerOpen).await;
     assert_eq!(shop.status().await.status.note, "scripted.down: the destination is down");
-    tokio::time::sleep(Duration::from_secs(1800)).await;
+    tokio::time::sleep(Duration::from_mins(30)).await;
     let probes = shop.transport.arrivals().len();
     assert!(probes < 500 + 90, "half an hour of probes, not of attempts: {probes}");
     let status = shop.status().await.status;

@@ -1,5 +1,7 @@
 //! What the engine promises, on the memory store with paused time.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
+
 mod breaker;
 mod order;
 mod shop;

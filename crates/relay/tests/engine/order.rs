@@ -37,7 +37,7 @@ async fn one_event_per_key_is_on_its_way_at_a_time() {
 #[tokio::test(start_paused = true)]
 async fn a_failing_event_holds_its_key_and_nobody_else() {
     let mut shop = Shop::open().await;
-    shop.retry = retry_every(Duration::from_secs(60), 3);
+    shop.retry = retry_every(Duration::from_mins(1), 3);
     shop.transport.fail_when(|a| a.event.id == "0" && a.attempt < 3, Failure::transient("test", "not yet"));
     shop.fill(20, 2).await;
     let running = shop.start();
@@ -73,7 +73,7 @@ async fn with_skip_later_events_pass_a_failing_one() {
     let mut shop = Shop::open().await;
     shop.route.on_failure = OnFailure::Skip;
     shop.store.forget("shop", &actor()).await.unwrap();
-    shop.retry = retry_every(Duration::from_secs(60), 3);
+    shop.retry = retry_every(Duration::from_mins(1), 3);
     shop.transport.fail_when(|a| a.event.id == "0" && a.attempt == 1, Failure::transient("test", "not yet"));
     shop.fill(5, 1).await;
     shop.drain().await;

@@ -102,7 +102,7 @@ impl Shop {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(3600), look).await.expect("within an hour of simulated time");
+        tokio::time::timeout(Duration::from_hours(1), look).await.expect("within an hour of simulated time");
     }
 }
 

@@ -70,7 +70,7 @@ async fn a_standby_takes_over_when_the_lease_is_over_and_not_before() {
     shop.append("a", "k").await;
     shop.transport.delivered(1).await;
     let second = shop.start();
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
     first.crash().await;
     let before = tokio::time::Instant::now();
     shop.fill(40, 40).await;
@@ -89,7 +89,7 @@ async fn a_pause_stops_new_deliveries_and_resume_goes_on() {
     shop.until(|r| r.status.state == RouteState::Paused).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     shop.append("b", "k").await;
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
     assert_eq!(shop.transport.delivered_ids(), ["a"]);
     shop.store.resume("shop", &actor()).await.unwrap();
     shop.transport.delivered(2).await;

@@ -99,7 +99,7 @@ async fn large_payloads_are_held_by_bytes_not_by_number() {
 async fn an_event_appended_while_the_relay_sleeps_is_delivered_at_once() {
     let shop = Shop::open().await;
     let running = shop.start();
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
     let before = tokio::time::Instant::now();
     shop.append("a", "k").await;
     shop.transport.delivered(1).await;

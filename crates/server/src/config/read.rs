@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use postroom_core::units::format_duration;
 use postroom_core::{Budget, Limits, Retention, valid_name};
+use postroom_relay::Poll;
 
 use super::Sources;
 use super::keys::LOG_LEVELS;
@@ -95,10 +96,9 @@ impl Read<'_> {
                 name: entry.name.clone(),
                 url,
                 source: table.text("source").unwrap_or_default().to_owned(),
-                poll_min: poll.duration("min"),
-                poll_max: poll.duration("max"),
+                poll: Poll { min: poll.duration("min"), max: poll.duration("max") },
             };
-            self.in_order(poll, ("min", store.poll_min), ("max", store.poll_max));
+            self.in_order(poll, ("min", store.poll.min), ("max", store.poll.max));
             stores.push(store);
         }
         stores

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use postroom_core::envelope::Format;
 use postroom_core::{BreakerPolicy, Budget, Limits, Retention, RetryPolicy, RouteDefinition};
+use postroom_relay::Poll;
 
 use super::problem::{ConfigError, Problem, suggest};
 use super::secret::StoreUrl;
@@ -41,10 +42,8 @@ pub struct StoreConfig {
     pub url: StoreUrl,
     /// The CloudEvents `source` of its events.
     pub source: String,
-    /// Shortest pause between two looks.
-    pub poll_min: Duration,
-    /// Longest pause between two looks.
-    pub poll_max: Duration,
+    /// How often a relay looks into it.
+    pub poll: Poll,
 }
 
 /// `[relay]`.
