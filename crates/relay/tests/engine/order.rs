@@ -42,8 +42,7 @@ async fn a_failing_event_holds_its_key_and_nobody_else() {
     shop.fill(20, 2).await;
     let running = shop.start();
     shop.transport.delivered(10).await;
-    shop.until(|r| r.status.retrying == 1).await;
-    assert_eq!(shop.status().await.status.blocked_keys, 1);
+    shop.until(|r| r.status.retrying == 1 && r.status.blocked_keys == 1).await;
     assert_eq!(shop.timeline("2").await.routes[0].blocked_by.as_deref(), Some("0"));
     shop.transport.delivered(20).await;
     running.stop().await;
