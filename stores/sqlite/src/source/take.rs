@@ -50,8 +50,8 @@ impl Shared {
         let Some(owned) = &mut state.owned else { return Ok(Take { standing, ..Take::default() }) };
         standing.halted.clone_from(&owned.halted);
         if lane.paused || standing.halted.is_some() {
-            let result = Take { standing, ..Take::default() };
-            return Ok(if owned.unwritten_since.is_some() { result } else { rest(state, version, None, result) });
+            let answer = Answer::default();
+            return self.apply(state, version, now, standing, answer).await;
         }
         if let Some(waiting) = self.too_many_followers(owned).await? {
             standing.halted = Some(waiting);
@@ -63,7 +63,7 @@ impl Shared {
             now,
             budget,
             out: json!(state.out.keys().filter(|h| **h < 0).map(|h| -h).collect::<Vec<_>>()).to_string(),
-            again: again.take(budget.rows.saturating_add(1)).collect(),
+            again: again.take(look::ROWS_MAX).collect(),
             after: standing.halted.is_none().then_some(owned.position.hwm),
         };
         let answer = self
