@@ -1,5 +1,5 @@
 //! Any order of appends, takes, verdicts, crashes and operators: nothing is lost, keys keep their order, counts agree.
-#![allow(clippy::unwrap_used, reason = "helpers are part of the tests")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers are part of the tests")]
 
 mod common;
 

@@ -139,6 +139,7 @@ impl Shared {
             })
             .await?;
         self.lose(&mut state);
+        state.lost.clear();
         self.inner.wake.wake();
         Ok(())
     }
@@ -222,7 +223,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = Sqlite::create(folder.path().join("shop.db")).await.unwrap();
         let relay =
-            RelayIdentity { name: "r".into(), boot: "b".into(), version: "0".into(), lease: Duration::from_secs(60) };
+            RelayIdentity { name: "r".into(), boot: "b".into(), version: "0".into(), lease: Duration::from_mins(1) };
         let route = RouteDefinition { start: Start::Beginning, ..RouteDefinition::new("r") };
         store.source(&relay, &route).await.unwrap();
         let source = SqliteSource::new(store.inner.clone(), relay, route);
