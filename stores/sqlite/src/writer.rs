@@ -130,10 +130,11 @@ async fn transact(conn: &mut SqliteConnection, jobs: &mut [Box<dyn Job>]) -> Res
 
 /// What one failed commit means to each of its callers.
 fn shared(failure: &StoreError) -> StoreError {
-    let cause = std::error::Error::source(failure).map(ToString::to_string).unwrap_or_default();
-    StoreError::new(failure.kind, failure.operation, failure.message.clone())
-        .hint(failure.hint.clone())
-        .caused_by(cause)
+    let error = StoreError::new(failure.kind, failure.operation, failure.message.clone()).hint(failure.hint.clone());
+    match std::error::Error::source(failure) {
+        Some(cause) => error.caused_by(cause.to_string()),
+        None => error,
+    }
 }
 
 /// Lets the next write start a new task when this one ended by a panic.

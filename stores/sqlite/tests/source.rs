@@ -383,3 +383,19 @@ async fn an_idle_look_reads_no_row_and_any_commit_of_another_process_ends_it() {
     other.desk().append(&[Event::new("t").id("from-elsewhere")]).await.unwrap();
     assert_eq!(ids(&take(&source).await), ["from-elsewhere"]);
 }
+
+#[tokio::test]
+async fn what_was_given_back_is_never_passed_by_a_later_event_of_its_key() {
+    let shop = Shop::open().await;
+    let source = shop.all().await;
+    shop.append_key("k", 1..=3).await;
+    shop.append_key("l", 1..=1).await;
+    let taken = take(&source).await;
+    settle(&source, &taken[1..].iter().map(returned).collect::<Vec<_>>()).await;
+    settle(&source, &[retry(&taken[0], 60)]).await;
+    shop.append_key("l", 2..=2).await;
+    let one = Budget { rows: 1, bytes: 1 << 20 };
+    assert_eq!(ids(&source.take(one).await.unwrap().deliveries), ["l-1"]);
+    assert_eq!(ids(&source.take(one).await.unwrap().deliveries), ["l-2"]);
+    shop.audit().await;
+}

@@ -5,6 +5,7 @@
 pub(crate) mod actions;
 mod audit;
 mod dead;
+mod due;
 mod events;
 mod inbox;
 mod keys;

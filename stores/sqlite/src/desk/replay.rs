@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use postroom_core::view::Affected;
-use postroom_core::{Actor, Ranges, ReplayOptions, Selection, StoreError};
+use postroom_core::{Actor, Ranges, ReplayOptions, Selection, StoreError, StoreErrorKind};
 use serde_json::json;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{QueryBuilder, Row, SqliteConnection};
@@ -70,6 +70,10 @@ pub(super) async fn replay(
     how: ReplayOptions,
     actor: &Actor,
 ) -> Result<Affected, StoreError> {
+    if which.code.is_some() {
+        return Err(StoreError::new(StoreErrorKind::Invalid, "replay", "settled events have no failure to select by")
+            .hint("dead letters have: replay those"));
+    }
     let (which, actor, now) = (which.clone(), actor.clone(), inner.now());
     let describe = which.describe();
     let cut = inbox_cut(how, now);

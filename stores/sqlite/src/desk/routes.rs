@@ -9,6 +9,7 @@ use sqlx::{Row, SqliteConnection};
 
 use super::actions::{Action, record};
 use super::audit::counts;
+use super::due;
 use crate::clock::timestamp;
 use crate::error::Fault;
 use crate::events::count;
@@ -16,8 +17,6 @@ use crate::routes::{self, Registered};
 use crate::source::checkpoint::Checkpoint;
 use crate::store::Inner;
 
-/// Up to how many due deliveries are counted one by one.
-const EXACT_MAX: u64 = 10_000;
 const MINUTE: i64 = 60_000_000;
 
 pub(super) async fn register(inner: &Inner, routes: &[RouteDefinition]) -> Result<Vec<String>, StoreError> {
@@ -67,7 +66,7 @@ async fn detail(conn: &mut SqliteConnection, store: &str, route: Registered, now
     let counts = counts(&row)?;
     let holder: Option<String> = row.try_get("holder")?;
     let (state, note) = state(conn, &route, holder.as_deref(), now).await?;
-    let due = due(conn, &route, &position, now).await?;
+    let due = due::of(conn, &route, &position, now).await?;
     let numbers = sqlx::query(include_str!("../sql/route_numbers.sql"))
         .bind(&route.name)
         .bind(now / MINUTE)
@@ -135,71 +134,6 @@ async fn state(
         Some(Err(_)) => (RouteState::Running, "its relay is of another version".to_owned()),
         None => (RouteState::Orphan, "no live relay serves this route".to_owned()),
     })
-}
-
-struct Due {
-    number: u64,
-    estimated: bool,
-    /// Since when the oldest of them is due.
-    oldest: Option<i64>,
-}
-
-/// Counts what should have been tried by now: parked ones whose time has come, unsettled ones, and fresh ones.
-async fn due(
-    conn: &mut SqliteConnection,
-    route: &Registered,
-    position: &Checkpoint,
-    now: i64,
-) -> Result<Due, sqlx::Error> {
-    let parked = sqlx::query(
-        "select count(*) as number, min(due) as oldest from postroom_delivery where route = ?1 and due <= ?2",
-    )
-    .bind(&route.name)
-    .bind(now)
-    .fetch_one(&mut *conn)
-    .await?;
-    let mut oldest: Option<i64> = parked.try_get("oldest")?;
-    let mut older = |at: i64| oldest = Some(oldest.map_or(at, |oldest| oldest.min(at)));
-    if let Some((first, _)) = position.unsettled.iter().next() {
-        let at: Option<i64> = sqlx::query_scalar(
-            "select max(appended_at, coalesce(available_at, 0)) from postroom_log where seq >= ?1 limit 1",
-        )
-        .bind(first)
-        .fetch_optional(&mut *conn)
-        .await?;
-        at.into_iter().for_each(&mut older);
-    }
-    let rows = sqlx::query(include_str!("../sql/heads_after.sql"))
-        .bind(&route.name)
-        .bind(position.hwm)
-        .bind(i64::try_from(EXACT_MAX).unwrap_or(i64::MAX) + 1)
-        .fetch_all(&mut *conn)
-        .await?;
-    let mut fresh = 0;
-    for row in &rows {
-        if let Some(at) = due_since(route, row, now)? {
-            fresh += 1;
-            older(at);
-        }
-    }
-    let mut number = count(parked.try_get("number")?) + position.unsettled.len() + fresh;
-    let more = rows.len() as u64 > EXACT_MAX;
-    if more {
-        // The rest is taken to be like the part that was read.
-        let last: i64 = sqlx::query_scalar("select max(seq) from postroom_log").fetch_one(conn).await?;
-        let read = rows.last().map_or(Ok(0), |row| row.try_get::<i64, _>("seq"))?;
-        number += count(last - read) * fresh / rows.len() as u64;
-    }
-    Ok(Due { number, estimated: more || number > EXACT_MAX, oldest })
-}
-
-/// Since when a fresh event should have been tried; `None` when it need not be yet.
-fn due_since(route: &Registered, row: &SqliteRow, now: i64) -> Result<Option<i64>, sqlx::Error> {
-    let appended_at: i64 = row.try_get("appended_at")?;
-    let since = appended_at.max(row.try_get::<Option<i64>, _>("available_at")?.unwrap_or(0));
-    let wanted = route.start_at.is_none_or(|start| appended_at >= start)
-        && route.filter.matches_parts(row.try_get("type")?, row.try_get("aggregate_type")?, row.try_get("tenant")?);
-    Ok((wanted && since <= now && !row.try_get::<bool, _>("blocked")?).then_some(since))
 }
 
 /// Deliveries per second over the last minute: this minute's, and of the one before what still counts.

@@ -139,6 +139,7 @@ impl Shared {
             })
             .await?;
         self.lose(&mut state);
+        state.lost.clear();
         self.inner.wake.wake();
         Ok(())
     }
@@ -204,4 +205,72 @@ async fn leave(conn: &mut SqliteConnection, route: &str, boot: &str) -> Result<(
     .execute(conn)
     .await
     .map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use postroom_core::{
+        Budget, Event, Receipt, RelayIdentity, RouteDefinition, Settlement, Source, Start, Store, Verdict,
+    };
+
+    use super::super::SqliteSource;
+    use crate::store::Sqlite;
+
+    /// Settles one of two events, then makes memory what it was before and says that the answer was lost.
+    async fn settled_without_an_answer(happened: bool) {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Sqlite::create(folder.path().join("shop.db")).await.unwrap();
+        let relay =
+            RelayIdentity { name: "r".into(), boot: "b".into(), version: "0".into(), lease: Duration::from_mins(1) };
+        let route = RouteDefinition { start: Start::Beginning, ..RouteDefinition::new("r") };
+        store.source(&relay, &route).await.unwrap();
+        let source = SqliteSource::new(store.inner.clone(), relay, route);
+        store.desk().append(&[Event::new("t"), Event::new("t")]).await.unwrap();
+        let budget = Budget { rows: 10, bytes: 1 << 20 };
+        let taken = source.take(budget).await.unwrap().deliveries;
+        let settlement = |n: usize| Settlement {
+            handle: taken[n].handle,
+            lane: taken[n].lane,
+            verdict: Verdict::Delivered(Receipt::default()),
+            took: Duration::ZERO,
+        };
+        let (before, out) = {
+            let state = source.0.state.lock().await;
+            (state.owned.as_ref().unwrap().position.clone(), state.out.clone())
+        };
+        let mut lost = before.clone();
+        if happened {
+            source.settle(&[settlement(0)]).await.unwrap();
+            lost = source.0.state.lock().await.owned.as_ref().unwrap().position.clone();
+        } else {
+            lost.writes += 1;
+            lost.delivered += 1;
+        }
+        {
+            let mut state = source.0.state.lock().await;
+            state.owned.as_mut().unwrap().position = before;
+            state.out = out;
+            state.unsure = Some(lost);
+        }
+        assert!(source.take(budget).await.unwrap().deliveries.is_empty(), "handed out what the engine still holds");
+        for _ in 0..2 {
+            source.settle(&[settlement(0)]).await.unwrap();
+        }
+        source.settle(&[settlement(1)]).await.unwrap();
+        let audit = store.desk().audit().await.unwrap().remove(0);
+        assert_eq!((audit.counts.seen, audit.counts.delivered, audit.unsettled), (2, 2, 0));
+        assert!(audit.differences.is_empty(), "{audit:?}");
+    }
+
+    #[tokio::test]
+    async fn a_settle_that_happened_without_an_answer_is_not_counted_again() {
+        settled_without_an_answer(true).await;
+    }
+
+    #[tokio::test]
+    async fn a_settle_that_did_not_happen_is_done_when_repeated() {
+        settled_without_an_answer(false).await;
+    }
 }

@@ -10,8 +10,8 @@ use sqlx::{Row, SqliteConnection};
 
 use crate::events::{Logged, count, logged, signed};
 
-/// Most rows of the log that one look decides about; the rest is for the next one.
-const ROWS_MAX: usize = 5_000;
+/// Most rows of the log that one look decides about, of either kind; the rest is for the next one.
+pub(super) const ROWS_MAX: usize = 5_000;
 /// Rows of the log per statement.
 const ROWS_AT_ONCE: usize = 500;
 
@@ -24,7 +24,7 @@ pub(super) struct Question {
     pub(super) budget: Budget,
     /// Parked rows already handed out, as a JSON array.
     pub(super) out: String,
-    /// Numbers seen before that are in nobody's hands.
+    /// The first [`ROWS_MAX`] numbers seen before that are in nobody's hands.
     pub(super) again: Vec<i64>,
     /// Where fresh rows begin; `None` reads none.
     pub(super) after: Option<i64>,
@@ -175,7 +175,8 @@ async fn again(
             }
         }
     }
-    Ok(true)
+    // Where there may be more of them, nothing fresh may pass them.
+    Ok(question.again.len() < ROWS_MAX)
 }
 
 /// Rows after the position. Says whether the end of the log was reached.

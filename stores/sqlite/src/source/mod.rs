@@ -49,6 +49,8 @@ struct State {
     unsure: Option<Checkpoint>,
     /// Handles in the engine's hands, with their keys: positive ones are numbers of the log, negative ones parked rows.
     out: HashMap<i64, Option<Arc<str>>>,
+    /// Ownerships that ended and of which the engine has not been told.
+    lost: Vec<LaneTerm>,
     /// Set when the last look found nothing: until the file or the clock moves, there is nothing to find.
     idle: Option<Idle>,
 }
@@ -93,12 +95,12 @@ impl Shared {
     }
 
     /// Forgets the lane; what the engine holds of it is void.
-    fn lose(&self, state: &mut State) -> Vec<LaneTerm> {
+    fn lose(&self, state: &mut State) {
         self.term.store(0, Ordering::Release);
         state.unsure = None;
         state.idle = None;
         state.out.clear();
-        state.owned.take().map(|owned| LaneTerm { lane: LANE, term: owned.term }).into_iter().collect()
+        state.lost.extend(state.owned.take().map(|owned| LaneTerm { lane: LANE, term: owned.term }));
     }
 }
 

@@ -97,7 +97,8 @@ impl Shared {
                 Ok(Standing { paused, lanes: 1, lost, ..Standing::default() })
             }
             Ok(None) => {
-                lost.extend(self.lose(state));
+                self.lose(state);
+                lost.append(&mut state.lost);
                 Ok(Standing { lost, ..Standing::default() })
             }
             Err(error) => {

@@ -21,8 +21,13 @@ const UNWRITTEN_MAX: Duration = Duration::from_secs(1);
 
 impl Shared {
     pub(super) async fn take(&self, budget: Budget) -> Result<Take, StoreError> {
-        let mut guard = Arc::clone(&self.state).lock_owned().await;
-        let state = &mut *guard;
+        let mut state = Arc::clone(&self.state).lock_owned().await;
+        let mut result = self.take_locked(&mut state, budget).await?;
+        result.standing.lost = std::mem::take(&mut state.lost);
+        Ok(result)
+    }
+
+    async fn take_locked(&self, state: &mut State, budget: Budget) -> Result<Take, StoreError> {
         self.resolve(state).await?;
         let version = self.inner.db.version().await?;
         let now = self.inner.now();
@@ -34,24 +39,23 @@ impl Shared {
             return Ok(Take { next_due, ..idle.result.clone() });
         }
         state.idle = None;
-        let mut lost = Vec::new();
         let lane = self.lane(now).await?;
         if let Some(owned) = &state.owned
             && !lane.held_by(&self.relay.boot, owned.term)
         {
-            lost = self.lose(state);
+            self.lose(state);
         }
         if state.owned.is_none() && (!lane.is_free(&self.relay.boot, now) || !self.acquire(state).await?) {
-            let standing = Standing { paused: lane.paused, lost, ..Standing::default() };
+            let standing = Standing { paused: lane.paused, ..Standing::default() };
             let result = Take { standing, ..Take::default() };
             return Ok(rest(state, version, lane.alive_until, result));
         }
-        let mut standing = Standing { paused: lane.paused, lanes: 1, lost, ..Standing::default() };
+        let mut standing = Standing { paused: lane.paused, lanes: 1, ..Standing::default() };
         let Some(owned) = &mut state.owned else { return Ok(Take { standing, ..Take::default() }) };
         standing.halted.clone_from(&owned.halted);
         if lane.paused || standing.halted.is_some() {
-            let result = Take { standing, ..Take::default() };
-            return Ok(if owned.unwritten_since.is_some() { result } else { rest(state, version, None, result) });
+            let answer = Answer::default();
+            return self.apply(state, version, now, standing, answer).await;
         }
         if let Some(waiting) = self.too_many_followers(owned).await? {
             standing.halted = Some(waiting);
@@ -63,7 +67,7 @@ impl Shared {
             now,
             budget,
             out: json!(state.out.keys().filter(|h| **h < 0).map(|h| -h).collect::<Vec<_>>()).to_string(),
-            again: again.take(budget.rows.saturating_add(1)).collect(),
+            again: again.take(look::ROWS_MAX).collect(),
             after: standing.halted.is_none().then_some(owned.position.hwm),
         };
         let answer = self
@@ -129,8 +133,8 @@ impl Shared {
         let since = owned.unwritten_since.or(moved.then_some(now));
         if !parked.is_empty() || since.is_some_and(|since| now - since >= span(UNWRITTEN_MAX)) {
             if !self.put_aside(state, position, parked, now).await? {
-                let lost = self.lose(state);
-                return Ok(Take { more: true, standing: Standing { lanes: 0, lost, ..standing }, ..Take::default() });
+                self.lose(state);
+                return Ok(Take { more: true, standing: Standing { lanes: 0, ..standing }, ..Take::default() });
             }
         } else {
             owned.position = position;
@@ -197,13 +201,8 @@ impl Shared {
 
 /// Remembers that there is nothing to find until the file changes or the time comes.
 fn rest(state: &mut State, version: crate::database::Version, until: Option<i64>, result: Take) -> Take {
-    state.idle = Some(Idle { version, until, result: Take { standing: still(&result.standing), ..result.clone() } });
+    state.idle = Some(Idle { version, until, result: result.clone() });
     result
-}
-
-/// A standing as it is told again: what was lost was lost once.
-fn still(standing: &Standing) -> Standing {
-    Standing { lost: Vec::new(), ..standing.clone() }
 }
 
 fn delivery(handed: Handed, term: i64) -> Delivery {
