@@ -6,11 +6,19 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a benchmark that cannot run has failed")]
 
 mod engine;
+mod process;
+mod sqlite;
 
 fn main() {
     let wanted = std::env::args().nth(1).unwrap_or_default();
     let all = wanted.is_empty();
     if all || wanted == "engine" {
         engine::run();
+    }
+    if all || wanted == "sqlite" {
+        sqlite::run();
+    }
+    if all || wanted == "dev" {
+        process::run();
     }
 }
