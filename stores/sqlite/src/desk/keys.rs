@@ -70,11 +70,12 @@ pub(super) async fn unblock(inner: &Inner, route: &str, key: &str, actor: &Actor
                 .execute(&mut *conn)
                 .await?
                 .rows_affected();
-                if heads > 0 {
-                    release(conn, &route, &key, now).await?;
-                    let subject = subject(&route, &key);
-                    record(conn, &Action::of(&actor, "key.unblock"), &subject, count(waiting), now).await?;
+                if heads == 0 {
+                    return Err(not_blocked("unblock", &route, &key).into());
                 }
+                release(conn, &route, &key, now).await?;
+                let action = Action::of(&actor, "key.unblock");
+                record(conn, &action, &subject(&route, &key), count(waiting), now).await?;
                 Ok(count(waiting))
             })
         })
@@ -104,15 +105,7 @@ pub(super) async fn skip_head(inner: &Inner, route: &str, key: &str, actor: &Act
 /// Makes the head of the key a dead letter that blocks nobody; returns its event's id.
 async fn give_up(conn: &mut SqliteConnection, route: &str, key: &str, now: i64) -> Result<String, Fault> {
     let head = sqlx::query(include_str!("../sql/head.sql")).bind(route).bind(key).fetch_optional(&mut *conn).await?;
-    let Some(head) = head else {
-        return Err(StoreError::new(
-            StoreErrorKind::NotFound,
-            "skip_head",
-            format!("key {key:?} of route {route:?} is not blocked"),
-        )
-        .hint("`postroom key ls --blocked` shows the keys that are")
-        .into());
-    };
+    let Some(head) = head else { return Err(not_blocked("skip_head", route, key).into()) };
     sqlx::query(
         "update postroom_delivery set state = 'dead', blocks = 0, due = null, since = ?2, \
          code = coalesce(code, 'operator.skipped') where handle = ?1",
@@ -122,6 +115,12 @@ async fn give_up(conn: &mut SqliteConnection, route: &str, key: &str, now: i64) 
     .execute(conn)
     .await?;
     Ok(head.try_get("id")?)
+}
+
+fn not_blocked(operation: &'static str, route: &str, key: &str) -> StoreError {
+    let message = format!("key {key:?} of route {route:?} is not blocked");
+    StoreError::new(StoreErrorKind::NotFound, operation, message)
+        .hint("`postroom key ls --blocked` shows the keys that are")
 }
 
 fn subject(route: &str, key: &str) -> String {
