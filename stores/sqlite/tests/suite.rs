@@ -1,0 +1,70 @@
+//! The suite that every store passes, on SQLite.
+#![allow(clippy::unwrap_used, reason = "a harness fails by panicking")]
+
+use std::sync::Arc;
+
+use postroom_conformance::stores::{Settings, StoreHarness};
+use postroom_core::Store;
+use postroom_sqlite::{Sqlite, SqliteOptions};
+use postroom_testing::ManualClock;
+use sqlx::Transaction;
+
+struct Harness {
+    folder: tempfile::TempDir,
+    settings: Settings,
+    clock: ManualClock,
+    store: Sqlite,
+}
+
+fn options(folder: &tempfile::TempDir, settings: Settings, clock: &ManualClock) -> SqliteOptions {
+    SqliteOptions::new("main", folder.path().join("shop.db").to_str().unwrap())
+        .clock(Arc::new(clock.clone()))
+        .blocked_max(u64::from(settings.blocked_max))
+}
+
+impl StoreHarness for Harness {
+    type Tx = Transaction<'static, sqlx::Sqlite>;
+    type Store = Sqlite;
+
+    async fn fresh(settings: Settings) -> Self {
+        let (folder, clock) = (tempfile::tempdir().unwrap(), ManualClock::default());
+        let store = Sqlite::open_unmigrated(options(&folder, settings, &clock).create(true)).await.unwrap();
+        store.schema().unwrap().up().await.unwrap();
+        Self { folder, settings, clock, store }
+    }
+
+    fn store(&self) -> &Sqlite {
+        &self.store
+    }
+
+    async fn reopen(&self) -> Sqlite {
+        Sqlite::open(options(&self.folder, self.settings, &self.clock)).await.unwrap()
+    }
+
+    fn clock(&self) -> &ManualClock {
+        &self.clock
+    }
+
+    fn lanes(&self) -> usize {
+        1
+    }
+
+    async fn begin(&self) -> Self::Tx {
+        self.store.begin().await.unwrap()
+    }
+
+    async fn commit(&self, tx: Self::Tx) {
+        tx.commit().await.unwrap();
+    }
+
+    async fn rollback(&self, tx: Self::Tx) {
+        tx.rollback().await.unwrap();
+    }
+
+    async fn lose(&self, id: &str) -> bool {
+        sqlx::query("delete from postroom_log where id = ?1").bind(id).execute(self.store.pool()).await.unwrap();
+        true
+    }
+}
+
+postroom_conformance::store_suite!(Harness);
