@@ -1,4 +1,4 @@
-//! Several real processes on one file. A child is this test binary again, running one ignored test.
+//! Several real processes on one file. The children are the program `sqlite-child` (`tests/support/child.rs`).
 #![allow(clippy::unwrap_used, reason = "helpers are part of the tests")]
 
 mod common;
@@ -12,28 +12,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use common::*;
-use postroom_core::{Clock, Event, Outbox, RelayIdentity, RouteHealth, Source, Store, Timestamp};
+use postroom_core::{Clock, Event, RouteHealth, Store, Timestamp};
 use postroom_sqlite::{Sqlite, SqliteOptions};
 
-const FILE: &str = "POSTROOM_TEST_FILE";
-const NAME: &str = "POSTROOM_TEST_NAME";
 const PROCESSES: u32 = 8;
 const EVENTS: u32 = 40;
 
-fn child(test: &str, file: &Path, name: &str) -> Child {
-    Command::new(std::env::current_exe().unwrap())
-        .args([test, "--exact", "--ignored", "--nocapture"])
-        .env(FILE, file)
-        .env(NAME, name)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap()
-}
-
-/// What a child was given; `None` when somebody runs it by hand.
-async fn opened() -> Option<(Sqlite, String)> {
-    let store = Sqlite::create(PathBuf::from(std::env::var(FILE).ok()?)).await.unwrap();
-    Some((store, std::env::var(NAME).ok()?))
+fn child(role: &str, file: &Path, name: &str) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sqlite-child"));
+    command.args([role, file.to_str().unwrap(), name]).stdout(Stdio::piped()).spawn().unwrap()
 }
 
 async fn prepared(folder: &tempfile::TempDir) -> (Sqlite, PathBuf) {
@@ -71,8 +58,7 @@ async fn number(store: &Sqlite, sql: &'static str) -> i64 {
 async fn h23_eight_processes_append_and_deliver_on_one_file() {
     let folder = tempfile::tempdir().unwrap();
     let (store, path) = prepared(&folder).await;
-    let children: Vec<Child> =
-        (0..PROCESSES).map(|n| child("child_appends_and_delivers", &path, &format!("p{n}"))).collect();
+    let children: Vec<Child> = (0..PROCESSES).map(|n| child("appends-and-delivers", &path, &format!("p{n}"))).collect();
     for child in children {
         let output = tokio::task::spawn_blocking(move || child.wait_with_output().unwrap()).await.unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
@@ -88,49 +74,13 @@ async fn h23_eight_processes_append_and_deliver_on_one_file() {
     assert_eq!(audit[0].counts.delivered, u64::from(PROCESSES * EVENTS));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "a child of h23"]
-async fn child_appends_and_delivers() {
-    let Some((store, name)) = opened().await else { return };
-    let source = store.source(&relay(&name), &from_beginning("r")).await.unwrap();
-    let producer = {
-        let store = store.clone();
-        tokio::spawn(async move {
-            for n in 1..=EVENTS {
-                let mut tx = store.begin().await.unwrap();
-                let event = Event::new("t").key(&name).id(format!("{name}-{n}"));
-                let _ = store.append(&mut tx, &event).await.unwrap();
-                tx.commit().await.unwrap();
-            }
-        })
-    };
-    let all = i64::from(PROCESSES * EVENTS);
-    while number(&store, "select delivered from postroom_checkpoint").await < all {
-        source.renew(&RouteHealth::running()).await.unwrap();
-        let taken = take(&source).await;
-        if taken.is_empty() {
-            // The pause between two looks of a relay.
-            tokio::time::sleep(Duration::from_millis(10)).await;
-            continue;
-        }
-        let mut tx = store.begin().await.unwrap();
-        for delivery in &taken {
-            sqlx::query("insert into sent (id) values (?1)").bind(&delivery.event.id).execute(&mut *tx).await.unwrap();
-        }
-        tx.commit().await.unwrap();
-        source.settle(&taken.iter().map(delivered).collect::<Vec<_>>()).await.unwrap();
-    }
-    producer.await.unwrap();
-    source.release().await.unwrap();
-}
-
 /// H-27, P1: what a killed relay had taken goes to the next one when its lease is over.
 #[tokio::test]
 async fn h27_what_a_killed_process_had_taken_is_handed_out_by_the_next_one() {
     let folder = tempfile::tempdir().unwrap();
     let (store, path) = prepared(&folder).await;
     store.desk().append(&[Event::new("t").id("a"), Event::new("t").id("b")]).await.unwrap();
-    let mut child = child("child_takes_and_hangs", &path, "killed");
+    let mut child = child("takes-and-hangs", &path, "killed");
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut child = tokio::task::spawn_blocking(move || {
         assert!(lines.map_while(Result::ok).any(|line| line.contains("taken 2")), "the child took nothing");
@@ -149,14 +99,4 @@ async fn h27_what_a_killed_process_had_taken_is_handed_out_by_the_next_one() {
     next.renew(&RouteHealth::running()).await.unwrap();
     let inherited = take(&next).await;
     assert_eq!(ids(&inherited), ["a", "b"]);
-}
-
-#[tokio::test]
-#[ignore = "a child of h27"]
-async fn child_takes_and_hangs() {
-    let Some((store, boot)) = opened().await else { return };
-    let relay = RelayIdentity { lease: HOUR, ..relay(&boot) };
-    let source: Arc<dyn Source> = store.source(&relay, &from_beginning("r")).await.unwrap();
-    println!("taken {}", take(&source).await.len());
-    std::future::pending::<()>().await;
 }
