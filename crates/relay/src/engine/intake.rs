@@ -39,6 +39,7 @@ impl Engine {
         let (take, others_idle) = match taken {
             Ok(taken) => taken,
             Err(error) => {
+                self.lost_meanwhile.clear();
                 self.timing.look_failed(now);
                 self.store_error("take", &error);
                 return;
@@ -56,12 +57,13 @@ impl Engine {
         for delivery in take.deliveries {
             self.admit(now, delivery);
         }
+        self.lost_meanwhile.clear();
         self.keys.taken(number);
         self.tell_health(now);
     }
 
     fn admit(&mut self, now: Duration, delivery: Delivery) {
-        if self.phase != Phase::Serving {
+        if self.phase != Phase::Serving || self.lost_meanwhile.contains(&delivery.lane) {
             // Left unsettled: whoever owns the lane next gets it.
             return;
         }
@@ -115,6 +117,9 @@ impl Engine {
 
     /// Another relay owns the lane: drop what is held of it, and do not believe what still comes back.
     fn lose(&mut self, lane: LaneTerm) {
+        if self.take_running {
+            self.lost_meanwhile.push(lane);
+        }
         if self.flights.values().any(|flight| flight.held.delivery.lane == lane) {
             self.void.insert(lane);
         }
@@ -124,6 +129,8 @@ impl Engine {
             if settlement.verdict != Verdict::Returned {
                 self.forget(delivery);
             }
+            // A failure that never reaches the store must not hold its key here for ever.
+            self.keys.settled(delivery, None);
         }
         for held in self.unsent(lane) {
             self.forget(&held.delivery);

@@ -52,8 +52,9 @@ impl Borrow<str> for KeyOf {
 #[derive(Debug, Default)]
 pub(super) struct Keys {
     busy: HashMap<KeyOf, VecDeque<Held>>,
-    // Keys whose failure is on its way into the store, and the number of the last take that may not know of it.
-    failed: HashMap<KeyOf, Option<u64>>,
+    // Keys whose failure is on its way into the store, under which ownership, and the number of the last take that may
+    // not know of it.
+    failed: HashMap<KeyOf, (LaneTerm, Option<u64>)>,
     waiting: usize,
 }
 
@@ -90,7 +91,7 @@ impl Keys {
         let Some(key) = delivery.order_key() else { return VecDeque::new() };
         let followers = self.busy.remove(key).unwrap_or_default();
         self.waiting -= followers.len();
-        self.failed.insert(KeyOf(delivery.event.clone()), None);
+        self.failed.insert(KeyOf(delivery.event.clone()), (delivery.lane, None));
         followers
     }
 
@@ -99,15 +100,15 @@ impl Keys {
         !self.failed.is_empty() && delivery.order_key().is_some_and(|key| self.failed.contains_key(key))
     }
 
-    /// The failure is in the store; a take that is running (`take`) may have looked before.
+    /// The failure is in the store, or void; a take that is running (`take`) may have looked before.
     pub(super) fn settled(&mut self, delivery: &Delivery, take: Option<u64>) {
         let Some(key) = delivery.order_key() else { return };
+        let Some((lane, mark)) = self.failed.get_mut(key) else { return };
+        if *lane != delivery.lane {
+            return;
+        }
         match take {
-            Some(_) => {
-                if let Some(mark) = self.failed.get_mut(key) {
-                    *mark = take;
-                }
-            }
+            Some(_) => *mark = take,
             None => {
                 self.failed.remove(key);
             }
@@ -117,7 +118,7 @@ impl Keys {
     /// This take has been taken in; later ones know every failure settled before it ended.
     pub(super) fn taken(&mut self, take: u64) {
         if !self.failed.is_empty() {
-            self.failed.retain(|_, mark| mark.is_none_or(|last| last > take));
+            self.failed.retain(|_, (_, mark)| mark.is_none_or(|last| last > take));
         }
     }
 
@@ -192,5 +193,18 @@ mod tests {
         keys.fail(&first.delivery);
         keys.settled(&first.delivery, None);
         assert!(!keys.is_failed(&late.delivery), "no take was running");
+    }
+
+    #[test]
+    fn a_failure_that_became_void_with_its_lane_frees_its_key_and_no_newer_one() {
+        let mut keys = Keys::default();
+        let first = keys.admit(held(Some("a"), 1)).unwrap();
+        keys.fail(&first.delivery);
+        let mut newer = held(Some("a"), 2);
+        newer.delivery.lane.term = 2;
+        keys.settled(&newer.delivery, None);
+        assert!(keys.is_failed(&newer.delivery), "another ownership's failure is not this one");
+        keys.settled(&first.delivery, None);
+        assert!(!keys.is_failed(&newer.delivery));
     }
 }

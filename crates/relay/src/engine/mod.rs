@@ -102,6 +102,8 @@ pub(crate) struct Engine {
     outage: String,
     // Lanes that were lost while deliveries of theirs were on their way: their outcomes are void.
     void: HashSet<LaneTerm>,
+    // Lanes that were lost while a take was running: what it brings of them is no longer ours.
+    lost_meanwhile: Vec<LaneTerm>,
     held_bytes: usize,
     next_order: u64,
     next_ticket: u64,
@@ -170,6 +172,7 @@ pub(crate) async fn serve(run: RouteRun, around: Surroundings, stop: Cancellatio
         health: RouteHealth::running(),
         outage: String::new(),
         void: HashSet::new(),
+        lost_meanwhile: Vec::new(),
         held_bytes: 0,
         next_order: 0,
         next_ticket: 0,
