@@ -1,4 +1,4 @@
-//! Developer tasks: `cargo xtask lint | simulate | bench`.
+//! Developer tasks: `cargo xtask lint | docs | simulate | bench`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "its output is its purpose")]
 
@@ -8,6 +8,7 @@ use std::process::{Command, ExitCode};
 
 const USAGE: &str = "usage:
   cargo xtask lint                        format and lints, warnings are errors
+  cargo xtask docs                        writes the lists of keys and commands in docs/ anew
   cargo xtask simulate [--seeds N] [--from SEED]
                                           the simulation over N seeds (default 2000); prints the first seed that fails
   cargo xtask bench [engine|sqlite|dev]   benchmarks, release build; results belong into bench/RESULTS.md";
@@ -19,6 +20,15 @@ fn main() -> ExitCode {
         ["lint"] => {
             cargo(&["fmt", "--all", "--check"])
                 && cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])
+        }
+        // The lists are made where the keys and the commands are; the tests that compare them can also write them.
+        ["docs"] => {
+            let write = [("POSTROOM_WRITE_DOCS", "1")];
+            cargo_with(&["test", "--quiet", "--package", "postroom-server", "--test", "docs"], &write)
+                && cargo_with(
+                    &["test", "--quiet", "--package", "postroom-cli", "--bin", "postroom", "reference"],
+                    &write,
+                )
         }
         ["simulate", rest @ ..] => match simulate::Wanted::parse(rest) {
             Some(wanted) => simulate::run(&wanted),
@@ -40,8 +50,12 @@ fn usage() -> bool {
 }
 
 fn cargo(args: &[&str]) -> bool {
+    cargo_with(args, &[])
+}
+
+fn cargo_with(args: &[&str], env: &[(&str, &str)]) -> bool {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    match Command::new(cargo).args(args).status() {
+    match Command::new(cargo).args(args).envs(env.iter().copied()).status() {
         Ok(status) => status.success(),
         Err(error) => {
             eprintln!("error: cargo {} cannot be started: {error}", args.join(" "));

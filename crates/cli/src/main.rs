@@ -10,6 +10,8 @@ mod exit;
 mod lines;
 mod log;
 mod output;
+#[cfg(test)]
+mod reference;
 mod stop;
 mod suggest;
 mod when;

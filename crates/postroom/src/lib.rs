@@ -32,3 +32,8 @@ pub mod sqlite {
     pub use postroom_sqlite::{Sqlite, SqliteOptions};
     pub use sqlx;
 }
+
+/// The programs of the guide are tests.
+#[cfg(all(doctest, feature = "sqlite"))]
+#[doc = include_str!("../../../docs/library.md")]
+mod guide {}

@@ -5,6 +5,8 @@
 mod act;
 mod append;
 mod dev;
+mod docs;
+mod facts;
 mod look;
 mod relay;
 mod world;

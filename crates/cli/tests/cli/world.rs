@@ -153,7 +153,7 @@ fn said(output: &Output) -> Said {
 }
 
 /// Replaces ids, times and durations of tries.
-fn mask(text: &str) -> String {
+pub(crate) fn mask(text: &str) -> String {
     // `9` stands for a digit, `f` for a hexadecimal one; everything else for itself.
     const SHAPES: [(&str, &str); 5] = [
         ("ffffffff-ffff-ffff-ffff-ffffffffffff", "[ID]"),

@@ -12,6 +12,7 @@ mod parse;
 mod path;
 mod problem;
 mod read;
+mod reference;
 mod routes;
 mod secret;
 mod show;
@@ -23,6 +24,7 @@ use std::path::PathBuf;
 
 pub use init::init;
 pub use problem::{ConfigError, Problem};
+pub use reference::reference;
 pub use secret::StoreUrl;
 pub use show::Setting;
 pub use tree::Origin;

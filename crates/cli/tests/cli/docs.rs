@@ -1,0 +1,153 @@
+//! What the documentation tells people to type works as it says: its console blocks run line by line, in folders of
+//! their own. Lists and tables are [`crate::facts`]'s.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "what cannot be read or run fails the test")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+
+use crate::world::{Running, World, mask};
+
+/// The folder of the repository.
+pub(crate) fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The text of a page.
+pub(crate) fn page(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
+}
+
+/// The blocks of this language, in order.
+pub(crate) fn blocks(page: &str, language: &str) -> Vec<String> {
+    let opening = format!("\n```{language}\n");
+    page.split(&opening).skip(1).map(|rest| rest.split("\n```\n").next().unwrap().to_owned() + "\n").collect()
+}
+
+/// A folder in which `postroom` is the real program.
+struct Reader {
+    world: World,
+    relay: Option<Running>,
+}
+
+impl Reader {
+    fn new() -> Self {
+        let world = World::bare();
+        for file in fs::read_dir(world.folder()).unwrap() {
+            fs::remove_file(file.unwrap().path()).unwrap();
+        }
+        Self { world, relay: None }
+    }
+
+    /// Types a block of commands; what is printed below one must come out. One that runs for ever runs in the background.
+    fn follow(&mut self, block: &str) {
+        for step in format!("\n{block}").split("\n$ ").skip(1) {
+            let (command, expected) = step.split_once('\n').unwrap_or((step, ""));
+            if command == "postroom relay run" {
+                let mut relay = self.world.command(&["relay", "run"]);
+                relay.stderr(Stdio::null());
+                self.relay = Some(Running::start(relay));
+                continue;
+            }
+            let printed = self.shell(command);
+            if !expected.is_empty() {
+                assert_eq!(mask(printed.trim_end()), mask(expected.trim_end()), "$ {command}");
+            }
+        }
+    }
+
+    fn shell(&self, command: &str) -> String {
+        let program = Path::new(env!("CARGO_BIN_EXE_postroom"));
+        let path = std::env::var("PATH").unwrap();
+        let output = Command::new("sh")
+            .args(["-c", command])
+            .current_dir(self.world.folder())
+            .env("PATH", format!("{}:{path}", program.parent().unwrap().display()))
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "$ {command}\n{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+#[test]
+fn the_relay_beside_the_service_works_as_the_readme_says() {
+    let readme = page("README.md");
+    let mut reader = Reader::new();
+    reader.world.write("postroom.toml", &blocks(&readme, "toml")[0]);
+    reader.world.write("mailer.py", &blocks(&page("docs/exec.md"), "python")[0]);
+    let block = blocks(&readme, "console").into_iter().find(|b| b.contains("relay run")).unwrap();
+    reader.follow(&block);
+
+    // Another process delivers, and only the store can tell when.
+    let deadline = Instant::now() + Duration::from_mins(1);
+    while reader.world.json(&["status"])["routes"][0]["delivered"] != 1 {
+        assert!(Instant::now() < deadline, "not delivered: {}", reader.world.ok(&["status"]));
+    }
+    let relay = reader.relay.take().unwrap();
+    relay.signal(Signal::SIGTERM);
+    assert_eq!(relay.end().0, Some(0));
+    assert_eq!(fs::read_to_string(reader.world.path("mail.log")).unwrap(), "attempt 1: order.placed order-7 4200\n");
+}
+
+#[test]
+fn the_handler_in_python_works_as_its_page_says() {
+    let exec = page("docs/exec.md");
+    let mut reader = Reader::new();
+    reader.world.write("postroom.toml", &blocks(&exec, "toml")[0]);
+    reader.world.write("mailer.py", &blocks(&exec, "python")[0]);
+    reader.follow(&blocks(&exec, "console")[0]);
+}
+
+#[test]
+fn the_example_with_a_handler_in_sh_works_as_its_readme_says() {
+    let mut reader = Reader::new();
+    for name in ["postroom.toml", "mailer.sh"] {
+        reader.world.write(name, &page(&format!("examples/exec-handler/{name}")));
+    }
+    for block in blocks(&page("examples/exec-handler/README.md"), "console") {
+        reader.follow(&block);
+    }
+    assert_eq!(blocks(&page("docs/exec.md"), "sh")[0], page("examples/exec-handler/mailer.sh"), "they are one script");
+}
+
+#[test]
+fn the_commands_of_the_configuration_page_work() {
+    let mut reader = Reader::new();
+    for block in blocks(&page("docs/config.md"), "console") {
+        // The file that `init` writes names no store, which a check rightly asks for.
+        reader.world.write("url", "sqlite://shop.db\n");
+        let with_store = block.replace("$ postroom config ", "$ POSTROOM_STORE__MAIN__URL_FILE=url postroom config ");
+        reader.follow(&with_store);
+    }
+}
+
+#[test]
+fn an_event_inserted_as_the_page_of_sqlite_says_is_delivered_with_its_write() {
+    use sqlx::ConnectOptions;
+    let sqlite = page("docs/sqlite.md");
+    let world = World::new();
+    let file = sqlx::sqlite::SqliteConnectOptions::new().filename(world.path("shop.db"));
+    let statements = format!("create table orders (id text, paid int);\n{}", blocks(&sqlite, "sql")[0]);
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+        let mut connection = file.connect().await.unwrap();
+        sqlx::raw_sql(sqlx::AssertSqlSafe(statements)).execute(&mut connection).await.unwrap();
+    });
+    world.ok(&["relay", "run", "--drain"]);
+    assert_eq!(world.json(&["route", "show", "mailer"])["delivered"], 1);
+}
+
+#[test]
+fn the_plan_for_own_tooling_comes_out_for_an_empty_file() {
+    let mut reader = Reader::new();
+    reader.world.write("postroom.toml", "[store.main]\nurl = \"sqlite://shop.db\"\n");
+    reader.shell("touch shop.db");
+    reader.follow(&blocks(&page("docs/sqlite.md"), "console")[0]);
+    let plan = fs::read_to_string(reader.world.path("postroom-0001.sql")).unwrap();
+    assert!(plan.contains("create table postroom_log"), "{plan}");
+}

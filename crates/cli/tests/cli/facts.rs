@@ -1,0 +1,163 @@
+//! What the documentation lists is what there is: fields of JSON, failure codes, tables and columns, links.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "what cannot be read or run fails the test")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use crate::docs::{blocks, page, root};
+use crate::world::{Running, World};
+
+#[test]
+fn the_json_has_exactly_the_fields_that_the_page_shows() {
+    let commands = page("docs/commands.md");
+    let world = World::new();
+    world.append("good", "order.placed", "order-7");
+    world.append("bad", "order.bad", "order-8");
+    let mut relay = Running::start({
+        let mut command = world.command(&["relay", "run"]);
+        command.stderr(Stdio::null());
+        command
+    });
+    let deadline = Instant::now() + Duration::from_mins(1);
+    let mut status = world.json(&["status"]);
+    while status["routes"][0]["dead"] != 1 && status["routes"][1]["dead"] != 1 || status["relays"][0].is_null() {
+        assert!(Instant::now() < deadline, "no dead letter: {status}");
+        status = world.json(&["status"]);
+    }
+    for (block, printed) in [
+        ("json status", status),
+        ("json event-show", world.json(&["event", "show", "bad"])),
+        ("json dead-ls", world.json(&["dead", "ls"])),
+        ("json audit", world.json(&["audit"])),
+    ] {
+        let shown: Value = serde_json::from_str(&blocks(&commands, block)[0]).unwrap();
+        assert_eq!(fields(&printed), fields(&shown), "{block} of docs/commands.md");
+    }
+    relay.signal_until_end(Signal::SIGTERM);
+}
+
+/// The paths of all fields; entries of a list stand for each other.
+fn fields(value: &Value) -> BTreeSet<String> {
+    fn walk(value: &Value, path: &str, found: &mut BTreeSet<String>) {
+        match value {
+            Value::Object(map) => map.iter().for_each(|(name, value)| {
+                found.insert(format!("{path}.{name}"));
+                walk(value, &format!("{path}.{name}"), found);
+            }),
+            Value::Array(list) => list.iter().for_each(|value| walk(value, path, found)),
+            _ => {}
+        }
+    }
+    let mut found = BTreeSet::new();
+    walk(value, "", &mut found);
+    found
+}
+
+#[test]
+fn every_failure_code_is_explained_and_every_explained_code_exists() {
+    let mut codes = BTreeSet::new();
+    let mut folders: Vec<PathBuf> = ["crates/core/src", "crates/relay/src"].map(|f| root().join(f)).into();
+    for members in ["stores", "transports"] {
+        folders.extend(fs::read_dir(root().join(members)).unwrap().map(|m| m.unwrap().path().join("src")));
+    }
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                let source = fs::read_to_string(path).unwrap();
+                codes.extend(codes_in(source.split("#[cfg(test)]").next().unwrap()));
+            }
+        }
+    }
+    assert!(codes.len() > 10, "only {codes:?} were found");
+    let page = page("docs/failures.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` |"));
+    let explained: BTreeSet<String> = rows.map(|(code, _)| code.to_owned()).filter(|code| is_code(code)).collect();
+    assert_eq!(explained, codes, "docs/failures.md, left, and the code, right");
+}
+
+/// The codes of the failures that a source makes: the first text in the call.
+fn codes_in(source: &str) -> Vec<String> {
+    let mut codes = Vec::new();
+    for call in ["::transient(", "::permanent(", "::unavailable(", "Failure::new("] {
+        for (at, _) in source.match_indices(call) {
+            let text = source[at..].split('"').nth(1).unwrap_or_default();
+            codes.extend(Some(text.to_owned()).filter(|text| is_code(text)));
+        }
+    }
+    codes
+}
+
+fn is_code(text: &str) -> bool {
+    let word = |w: &str| !w.is_empty() && w.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+    text.split_once('.').is_some_and(|(kind, what)| word(kind) && word(what))
+}
+
+#[test]
+fn every_link_between_pages_leads_somewhere() {
+    let mut pages = vec!["README.md".to_owned(), "ARCHITECTURE.md".to_owned(), "CONTRIBUTING.md".to_owned()];
+    pages.extend(
+        fs::read_dir(root().join("docs")).unwrap().map(|f| format!("docs/{}", f.unwrap().file_name().display())),
+    );
+    pages.extend(["shop", "exec-handler"].map(|example| format!("examples/{example}/README.md")));
+    for from in pages {
+        let folder = root().join(Path::new(&from).parent().unwrap());
+        for link in page(&from).split("](").skip(1) {
+            let link = link.split(')').next().unwrap();
+            if link.starts_with("http") {
+                continue;
+            }
+            let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+            let target = if file.is_empty() { root().join(&from) } else { folder.join(file) };
+            // Benchmarks are written where they are measured.
+            if file.ends_with("bench/RESULTS.md") {
+                continue;
+            }
+            let text = fs::read_to_string(&target).unwrap_or_else(|e| panic!("{from} links to {link}: {e}"));
+            let anchors: Vec<String> = text.lines().filter(|l| l.starts_with('#')).map(anchor).collect();
+            assert!(heading.is_empty() || anchors.iter().any(|a| a == heading), "{from} links to {link}: {anchors:?}");
+        }
+    }
+}
+
+/// A heading as links spell it.
+fn anchor(heading: &str) -> String {
+    let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+    heading.trim_start_matches('#').trim().to_lowercase().chars().filter(kept).collect::<String>().replace(' ', "-")
+}
+
+#[test]
+fn the_page_of_sqlite_names_every_table_and_no_column_that_is_not_there() {
+    let schema = page("stores/sqlite/migrations/0001_native_log.up.sql");
+    let creates: Vec<&str> =
+        schema.split("create table postroom_").skip(1).map(|t| t.split(';').next().unwrap()).collect();
+    let page = page("docs/sqlite.md");
+    let words = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
+    let mut named = BTreeSet::new();
+    for row in page.lines().filter(|line| line.starts_with("| `postroom_")) {
+        let mut cells = row.split(" | ");
+        let tables = words(cells.next().unwrap());
+        let columns = words(cells.next().unwrap());
+        for table in &tables {
+            let table = table.trim_start_matches("postroom").trim_start_matches('_');
+            named.insert(table.to_owned());
+            let create = creates.iter().find(|c| c.split_whitespace().next() == Some(table));
+            let create = create.unwrap_or_else(|| panic!("there is no table {table}"));
+            for column in columns.iter().filter(|_| tables.len() == 1) {
+                let there = create.lines().any(|line| line.split_whitespace().next() == Some(column));
+                assert!(there, "postroom_{table} has no column {column}");
+            }
+        }
+    }
+    let all: BTreeSet<String> = creates.iter().filter_map(|c| c.split_whitespace().next()).map(str::to_owned).collect();
+    assert_eq!(named, all);
+}
