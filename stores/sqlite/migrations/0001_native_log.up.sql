@@ -7,27 +7,28 @@ create table postroom_meta (
 ) without rowid;
 
 -- Autoincrement: a plain rowid would start at 1 again once retention has emptied the table, and nobody would read that.
+-- Strict, and with checks: other languages insert here, and a row that cannot be read would stop every route.
 -- The payload stands last, so that reading the other columns never walks its pages.
 create table postroom_log (
   seq            integer primary key autoincrement,
-  lane           integer not null default 0,
-  id             text not null default (lower(hex(randomblob(16)))),
-  type           text not null,
+  lane           integer not null default 0 check (lane = 0),
+  id             text not null default (lower(hex(randomblob(16)))) check (id <> ''),
+  type           text not null check (type <> ''),
   key            text,
   aggregate_type text,
   aggregate_id   text,
   tenant         text,
   content_type   text not null default 'application/json',
-  headers        text not null default '{}',
-  attributes     text not null default '{}',
+  headers        text not null default '{}' check (json_type(headers) = 'object'),
+  attributes     text not null default '{}' check (json_type(attributes) = 'object'),
   correlation_id text,
   causation_id   text,
   schema_version integer not null default 1,
-  occurred_at    integer not null default (cast(unixepoch('subsec') * 1000000 as integer)),
+  occurred_at    integer not null default (cast((julianday('now') - 2440587.5) * 86400000000 as integer)),
   available_at   integer,
-  appended_at    integer not null default (cast(unixepoch('subsec') * 1000000 as integer)),
-  payload        blob not null
-);
+  appended_at    integer not null default (cast((julianday('now') - 2440587.5) * 86400000000 as integer)),
+  payload        any not null check (typeof(payload) in ('text', 'blob'))
+) strict;
 create index postroom_log_id on postroom_log (id);
 create index postroom_log_key on postroom_log (coalesce(key, aggregate_id)) where coalesce(key, aggregate_id) is not null;
 
@@ -143,9 +144,9 @@ create index postroom_receipt_first on postroom_receipt (route, first);
 create table postroom_inbox (
   consumer    text not null,
   id          text not null,
-  accepted_at integer not null default (cast(unixepoch('subsec') * 1000000 as integer)),
+  accepted_at integer not null default (cast((julianday('now') - 2440587.5) * 86400000000 as integer)),
   primary key (id, consumer)
-);
+) strict;
 
 create table postroom_audit (
   number  integer primary key autoincrement,
