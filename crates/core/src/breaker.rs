@@ -54,6 +54,8 @@ pub enum Phase {
     },
 }
 
+/// From here on the next outage is a new one, with a short cool-down.
+const RAMP_TRUSTED: usize = 16;
 /// From here on a ramp counts as closed.
 const RAMP_END: usize = 1024;
 
@@ -112,9 +114,11 @@ impl Breaker {
                     self.successes = 0;
                     self.phase = Phase::Ramp { window: window * 2 };
                 }
+                if window >= RAMP_TRUSTED {
+                    self.trips = 0;
+                }
                 if window >= RAMP_END {
                     self.phase = Phase::Closed;
-                    self.trips = 0;
                 }
             }
         }

@@ -20,6 +20,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::breaker::RETRY_AFTER_MAX;
 use crate::event::Event;
 use crate::failure::{Failure, FailureKind};
 use crate::retry::RetryPolicy;
@@ -144,7 +145,8 @@ pub fn verdict(attempts: u32, outcome: Outcome, policy: &RetryPolicy, random: f6
         FailureKind::Permanent => Verdict::Dead { attempts, failure },
         FailureKind::Transient if policy.exhausted(attempts) => Verdict::Dead { attempts, failure },
         FailureKind::Transient => {
-            let after = policy.delay(attempts, random).max(failure.retry_after.unwrap_or_default());
+            let after =
+                policy.delay(attempts, random).max(failure.retry_after.unwrap_or_default().min(RETRY_AFTER_MAX));
             Verdict::Retry { attempts, after, failure }
         }
     }

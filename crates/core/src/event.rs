@@ -175,7 +175,18 @@ impl Event {
             + text(&self.aggregate_id)
             + text(&self.tenant)
             + self.headers.iter().map(|(k, v)| k.len() + v.len()).sum::<usize>()
+            + self.attributes.iter().map(|(k, v)| k.len() + value_size(v)).sum::<usize>()
             + 256
+    }
+}
+
+/// Bytes a JSON value keeps, roughly.
+fn value_size(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(value_size).sum(),
+        Value::Object(fields) => fields.iter().map(|(k, v)| k.len() + value_size(v)).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 16,
     }
 }
 

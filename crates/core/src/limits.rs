@@ -85,6 +85,7 @@ impl Limits {
     pub fn check(self, event: &Event) -> Result<(), EventError> {
         name("type", &event.event_type, NAME_BYTES_MAX)?;
         name("id", &event.id, ID_BYTES_MAX)?;
+        name("content_type", &event.content_type, NAME_BYTES_MAX)?;
         let optional = [
             ("key", &event.key, KEY_BYTES_MAX),
             ("aggregate_type", &event.aggregate_type, NAME_BYTES_MAX),
@@ -127,6 +128,19 @@ fn check_headers(event: &Event) -> Result<(), EventError> {
         }
         if header.chars().chain(value.chars()).any(char::is_control) {
             return Err(EventError::ControlCharacter { field: "header", value: header.clone() });
+        }
+    }
+    for (attribute, value) in &event.attributes {
+        if attribute.is_empty() {
+            return Err(EventError::Empty { field: "attribute name" });
+        }
+        // A text becomes a header as it is; anything else is written as JSON, which has no bare control characters.
+        let text = value.as_str().unwrap_or_default();
+        if attribute.chars().chain(text.chars()).any(char::is_control) {
+            return Err(EventError::ControlCharacter {
+                field: "attribute",
+                value: attribute.escape_debug().to_string(),
+            });
         }
     }
     let bytes = event.headers.iter().map(|(k, v)| k.len() + v.len()).sum::<usize>()
@@ -180,6 +194,11 @@ mod tests {
         assert!(
             check(&event().bytes(crate::event::JSON, "{nope")).unwrap_err().starts_with("event payload is not JSON")
         );
+        assert_eq!(
+            check(&event().attribute("station", "a\r\nb")).unwrap_err(),
+            "event attribute \"station\" contains a control character"
+        );
+        assert!(check(&event().bytes("text/plain\r\nx: y", "")).is_err());
         let large = event().bytes("text/plain", vec![b'x'; 1024 * 1024 + 1]);
         assert_eq!(check(&large).unwrap_err(), "event payload is 1048577 bytes, the limit is 1048576");
     }

@@ -26,6 +26,7 @@ pub struct Budget {
 /// - **In order.** Deliveries of one key come in append order. A take that *began* after a `Retry` of key K was settled
 ///   never brings a later ordered delivery of K until that one is done. A take that overlapped that settle may: the
 ///   engine gives those back as [`crate::Verdict::Returned`] and they are parked behind the failed one.
+///   In a settle, a failure stands before the returns of what waited behind it.
 /// - **Fenced.** A settle under a term that is no longer in force changes nothing and reports the lane as lost.
 /// - **Repeatable.** A settle that returned an error may or may not have happened; repeating it with the same
 ///   settlements is harmless.

@@ -27,7 +27,7 @@ struct Shared {
 impl Slots {
     /// `max` slots for `routes` routes.
     pub(crate) fn new(max: usize, routes: usize) -> Self {
-        let own_max = max / 2 / routes.max(1);
+        let own_max = (max / 2 / routes.max(1)).max(usize::from(routes > 0 && max >= routes));
         Self {
             shared: Arc::new(Shared {
                 own_max,

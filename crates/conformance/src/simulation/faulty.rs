@@ -55,6 +55,15 @@ impl Weather {
         Ok(())
     }
 
+    /// The answer travels too.
+    async fn answer(&self) {
+        let wait = {
+            let mut rng = self.rng.lock().expect("never poisoned");
+            if rng.u64(0..1000) < self.slow.load(Ordering::Relaxed) { rng.u64(1..5000) } else { rng.u64(0..3) }
+        };
+        tokio::time::sleep(Duration::from_millis(wait)).await;
+    }
+
     fn after(&self, operation: &'static str) -> Result<(), StoreError> {
         if self.chance(&self.after) {
             return Err(StoreError::new(StoreErrorKind::CommitUnknown, operation, "simulated: the answer was lost"));
@@ -125,6 +134,7 @@ impl Source for FaultySource {
         self.process.step(Step::BeforeTake).await;
         self.weather.before("take").await?;
         let take = self.inner.take(budget).await?;
+        self.weather.answer().await;
         self.process.step(Step::AfterTake).await;
         Ok(take)
     }
@@ -135,6 +145,7 @@ impl Source for FaultySource {
         let terms = self.terms().await?;
         let standing = self.inner.settle(settlements).await?;
         self.check_fence(&terms, settlements, &standing);
+        self.weather.answer().await;
         self.process.step(Step::AfterSettle).await;
         self.weather.after("settle")?;
         Ok(standing)
@@ -145,6 +156,7 @@ impl Source for FaultySource {
         self.process.step(Step::BeforeRenew).await;
         self.weather.before("renew").await?;
         let lease = self.inner.renew(health).await?;
+        self.weather.answer().await;
         self.process.step(Step::AfterRenew).await;
         self.weather.after("renew")?;
         self.lease.renewed(started + lease.valid_for);

@@ -10,6 +10,24 @@ use super::{Envelope, position_header};
 use crate::event::Event;
 use crate::failure::Failure;
 
+/// Names that are never taken from a scope field, also when the event has no value for them: nobody may pretend.
+const RESERVED: [&str; 15] = [
+    "specversion",
+    "id",
+    "source",
+    "type",
+    "subject",
+    "time",
+    "datacontenttype",
+    "dataschema",
+    "data",
+    "partitionkey",
+    "sequence",
+    "correlationid",
+    "causationid",
+    "tenant",
+    "traceparent",
+];
 const STRUCTURED: &str = "application/cloudevents+json";
 
 /// The payload as it is, everything else in headers with this prefix.
@@ -81,7 +99,8 @@ fn attributes(event: &Event, position: Option<i64>, source: &str) -> Vec<(String
             other => other.to_string(),
         };
         // An extension may not take the name of a context attribute or of one of ours.
-        if !name.is_empty() && !list.iter().any(|(taken, _)| *taken == name) && name != "data" {
+        let taken = RESERVED.contains(&name.as_str()) || list.iter().any(|(taken, _)| *taken == name);
+        if !name.is_empty() && !taken {
             list.push((name, text));
         }
     }
@@ -104,6 +123,8 @@ mod tests {
             .header("traceparent", "00-abc-def-01")
             .attribute("station_id", "s9")
             .attribute("data", "no")
+            .attribute("data_content_type", "no")
+            .attribute("causation_id", "no")
             .bytes(JSON, r#"{ "z": 1, "a": 12345678901234567890 }"#);
         event.occurred_at = "2026-01-02T03:04:05Z".parse().unwrap();
         event
@@ -115,6 +136,7 @@ mod tests {
         let envelope = encoder.encode(&event(), Some(42)).unwrap();
         let text = String::from_utf8(envelope.body.to_vec()).unwrap();
         assert!(text.ends_with(r#""data":{ "z": 1, "a": 12345678901234567890 }}"#), "{text}");
+        assert!(!text.contains("\"no\""), "a scope field pretends to be something else: {text}");
         let value: Value = serde_json::from_str(&text).unwrap();
         for (name, expected) in [
             ("specversion", "1.0"),

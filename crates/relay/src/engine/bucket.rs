@@ -29,8 +29,9 @@ impl Bucket {
 
     /// When to ask for the next token; timers tick in milliseconds, so never sooner.
     pub(super) fn next(&self) -> Duration {
-        let wait = Duration::from_secs_f64(((1.0 - self.tokens) / self.per_second).max(0.0));
-        self.at + wait.max(Duration::from_millis(1))
+        let seconds = ((1.0 - self.tokens) / self.per_second).clamp(0.001, 3600.0);
+        let wait = Duration::from_secs_f64(seconds);
+        self.at + wait
     }
 }
 

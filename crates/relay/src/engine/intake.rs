@@ -1,5 +1,6 @@
 //! What comes in from the store: deliveries, and what became of our ownership.
 
+use std::error::Error;
 use std::time::Duration;
 
 use postroom_core::{
@@ -12,6 +13,8 @@ use super::{Engine, Held, Phase, Taken};
 const FOLLOWERS_MAX: usize = 10_000;
 /// Bytes held in all, as a multiple of what one take may bring.
 const HELD_TAKES_MAX: usize = 8;
+/// How long takes may fail before the route counts as down.
+const TROUBLE_MIN: Duration = Duration::from_secs(5);
 
 impl Engine {
     /// Whether another take makes sense now.
@@ -21,12 +24,13 @@ impl Engine {
 
     /// Whether what a take brings could be held.
     pub(super) fn has_room(&mut self, now: Duration) -> bool {
-        // A stopped route is looked at too: that is how its release is noticed.
-        if self.standing.paused || self.standing.halted.is_some() {
+        // A paused route is looked at too, and brings nothing: that is how its release is noticed.
+        if self.standing.paused {
             return true;
         }
         self.ready.len() < self.options.take.rows
             && self.keys.waiting() < FOLLOWERS_MAX
+            && self.settler.returning() < self.options.take.rows
             && self.held_bytes < self.options.take.bytes.saturating_mul(HELD_TAKES_MAX)
             // While the destination is down one delivery is enough to ask it with.
             && (self.ready.is_empty() || !matches!(self.breaker.phase(now), BreakerPhase::Open { .. }))
@@ -42,16 +46,23 @@ impl Engine {
                 self.lost_meanwhile.clear();
                 self.timing.look_failed(now);
                 self.store_error("take", &error);
+                let since = self.trouble.take().map_or(now, |(since, _)| since);
+                self.trouble = Some((since, chain(&error)));
+                self.tell_health(now);
                 return;
             }
         };
         let found = !take.deliveries.is_empty();
         let jitter = self.rng.f64();
         self.timing.looked(now, found, take.more, take.next_due, jitter);
-        if self.options.drain && take.standing.lanes == 0 {
+        let idle = !found && !take.more && (take.standing.paused || (!take.retrying && others_idle));
+        if self.options.drain && !found && !idle {
             self.timing.look_elsewhere(now);
         }
-        self.exhausted = !found && !take.more && (take.standing.paused || (!take.retrying && others_idle));
+        // What was settled while it looked may have left something to wait for.
+        self.exhausted = idle && self.settles == self.settles_before_take;
+        self.halted.clone_from(&take.standing.halted);
+        self.trouble = None;
         // Ownership first: nothing of a lost lane may be admitted.
         self.stand(take.standing);
         for delivery in take.deliveries {
@@ -67,12 +78,12 @@ impl Engine {
             // Left unsettled: whoever owns the lane next gets it.
             return;
         }
-        if self.keys.is_failed(&delivery) {
-            self.settler.returned(now, delivery);
+        if self.keys.is_held(&delivery) {
+            self.settle_later(now, delivery, Verdict::Returned, Duration::ZERO);
             return;
         }
         self.held_bytes += delivery.event.size();
-        let held = Held { delivery, order: self.next_order, outages: 0, through_before: 0 };
+        let held = Held { delivery, order: self.next_order, outages: 0, through_before: 0, last_outage: None };
         self.next_order += 1;
         let sendable = if self.capabilities.pipelines_key { Some(held) } else { self.keys.admit(held) };
         if let Some(held) = sendable {
@@ -129,8 +140,10 @@ impl Engine {
             if settlement.verdict != Verdict::Returned {
                 self.forget(delivery);
             }
-            // A failure that never reaches the store must not hold its key here for ever.
-            self.keys.settled(delivery, None);
+            // What never reaches the store must not hold its key here for ever.
+            if self.goes_back(&settlement.verdict) {
+                self.keys.release(delivery, None);
+            }
         }
         for held in self.unsent(lane) {
             self.forget(&held.delivery);
@@ -149,7 +162,7 @@ impl Engine {
         let now = self.clock.elapsed();
         for held in self.unsent(lane) {
             self.held_bytes = self.held_bytes.saturating_sub(held.delivery.event.size());
-            self.settler.returned(now, held.delivery);
+            self.settle_later(now, held.delivery, Verdict::Returned, Duration::ZERO);
         }
     }
 
@@ -191,10 +204,12 @@ impl Engine {
 
     /// Works out how the route is doing, and tells when that changed.
     pub(super) fn tell_health(&mut self, now: Duration) {
-        let state = if self.standing.halted.is_some() {
+        let state = if self.halted.is_some() {
             RouteState::Halted
         } else if self.standing.paused {
             RouteState::Paused
+        } else if self.trouble.as_ref().is_some_and(|(since, _)| now >= *since + TROUBLE_MIN) {
+            RouteState::Down
         } else {
             match self.breaker.phase(now) {
                 BreakerPhase::Closed | BreakerPhase::Ramp { .. } => RouteState::Running,
@@ -203,7 +218,8 @@ impl Engine {
             }
         };
         let note = match state {
-            RouteState::Halted => self.standing.halted.clone().unwrap_or_default(),
+            RouteState::Halted => self.halted.clone().unwrap_or_default(),
+            RouteState::Down => self.trouble.as_ref().map(|(_, why)| why.clone()).unwrap_or_default(),
             RouteState::BreakerOpen | RouteState::HalfOpen => self.outage.clone(),
             _ => String::new(),
         };
@@ -228,6 +244,25 @@ impl Engine {
     }
 
     pub(super) fn store_error(&self, operation: &str, error: &StoreError) {
-        tracing::warn!(store = self.store_name, route = self.definition.name, operation, %error, "store error, trying again");
+        let error = chain(error);
+        tracing::warn!(
+            store = self.store_name,
+            route = self.definition.name,
+            operation,
+            error,
+            "store error, trying again"
+        );
     }
+}
+
+/// The error with its causes, in one line.
+fn chain(error: &StoreError) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
 }

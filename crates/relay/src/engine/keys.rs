@@ -16,6 +16,7 @@ pub(super) struct Held {
     /// Outages in a row it was on the wire in, and how much had got through before the first of them.
     pub(super) outages: u32,
     pub(super) through_before: u64,
+    pub(super) last_outage: Option<u64>,
 }
 
 /// Names a key without copying its text.
@@ -48,13 +49,21 @@ impl Borrow<str> for KeyOf {
     }
 }
 
+/// Why a key must wait.
+#[derive(Debug, Default)]
+struct Hold {
+    /// Failures and returns of it that are on their way into the store.
+    pending: usize,
+    /// The last take that may have looked before they were there.
+    take: Option<u64>,
+}
+
 /// The keys that have a delivery on its way, with those waiting behind it.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
     busy: HashMap<KeyOf, VecDeque<Held>>,
-    // Keys whose failure is on its way into the store, under which ownership, and the number of the last take that may
-    // not know of it.
-    failed: HashMap<KeyOf, (LaneTerm, Option<u64>)>,
+    // Keys of which something goes back into the store: nothing later of them may go out meanwhile.
+    held: HashMap<KeyOf, Hold>,
     waiting: usize,
 }
 
@@ -85,40 +94,48 @@ impl Keys {
         next
     }
 
-    /// The delivery failed and holds its key: back come all that waited behind it. Until [`Keys::settled`], what else
-    /// arrives of this key is to be given back too.
+    /// The delivery failed and keeps its key: back come all that waited behind it.
     pub(super) fn fail(&mut self, delivery: &Delivery) -> VecDeque<Held> {
         let Some(key) = delivery.order_key() else { return VecDeque::new() };
         let followers = self.busy.remove(key).unwrap_or_default();
         self.waiting -= followers.len();
-        self.failed.insert(KeyOf(delivery.event.clone()), (delivery.lane, None));
         followers
     }
 
-    /// Whether a failure of this delivery's key is still on its way into the store.
-    pub(super) fn is_failed(&self, delivery: &Delivery) -> bool {
-        !self.failed.is_empty() && delivery.order_key().is_some_and(|key| self.failed.contains_key(key))
-    }
-
-    /// The failure is in the store, or void; a take that is running (`take`) may have looked before.
-    pub(super) fn settled(&mut self, delivery: &Delivery, take: Option<u64>) {
+    /// This delivery goes back into the store: until [`Keys::release`], what else arrives of its key goes back too.
+    pub(super) fn hold(&mut self, delivery: &Delivery) {
         let Some(key) = delivery.order_key() else { return };
-        let Some((lane, mark)) = self.failed.get_mut(key) else { return };
-        if *lane != delivery.lane {
-            return;
-        }
-        match take {
-            Some(_) => *mark = take,
+        match self.held.get_mut(key) {
+            Some(hold) => hold.pending += 1,
             None => {
-                self.failed.remove(key);
+                self.held.insert(KeyOf(delivery.event.clone()), Hold { pending: 1, take: None });
             }
         }
     }
 
-    /// This take has been taken in; later ones know every failure settled before it ended.
+    /// Whether something of this delivery's key is still on its way back into the store.
+    pub(super) fn is_held(&self, delivery: &Delivery) -> bool {
+        !self.held.is_empty() && delivery.order_key().is_some_and(|key| self.held.contains_key(key))
+    }
+
+    /// What was held is in the store, or void; a take that is running (`take`) may have looked before.
+    pub(super) fn release(&mut self, delivery: &Delivery, take: Option<u64>) {
+        let Some(key) = delivery.order_key() else { return };
+        let Some(hold) = self.held.get_mut(key) else { return };
+        hold.pending = hold.pending.saturating_sub(1);
+        hold.take = hold.take.max(take);
+        if hold.pending == 0 && hold.take.is_none() {
+            self.held.remove(key);
+        }
+    }
+
+    /// This take has been taken in; later ones know everything that was in the store before it ended.
     pub(super) fn taken(&mut self, take: u64) {
-        if !self.failed.is_empty() {
-            self.failed.retain(|_, (_, mark)| mark.is_none_or(|last| last > take));
+        if !self.held.is_empty() {
+            for hold in self.held.values_mut() {
+                hold.take = hold.take.filter(|last| *last > take);
+            }
+            self.held.retain(|_, hold| hold.pending > 0 || hold.take.is_some());
         }
     }
 
@@ -162,7 +179,7 @@ mod tests {
             ordered: true,
             appended_at: Timestamp::UNIX_EPOCH,
         };
-        Held { delivery, order, outages: 0, through_before: 0 }
+        Held { delivery, order, outages: 0, through_before: 0, last_outage: None }
     }
 
     #[test]
@@ -184,27 +201,30 @@ mod tests {
         let first = keys.admit(held(Some("a"), 1)).unwrap();
         keys.admit(held(Some("a"), 2));
         assert_eq!(keys.fail(&first.delivery).len(), 1);
+        keys.hold(&first.delivery);
         let late = held(Some("a"), 3);
-        assert!(keys.is_failed(&late.delivery));
-        keys.settled(&first.delivery, Some(7));
-        assert!(keys.is_failed(&late.delivery), "take 7 looked before the failure was in the store");
+        assert!(keys.is_held(&late.delivery));
+        keys.release(&first.delivery, Some(7));
+        assert!(keys.is_held(&late.delivery), "take 7 looked before the failure was in the store");
         keys.taken(7);
-        assert!(!keys.is_failed(&late.delivery));
-        keys.fail(&first.delivery);
-        keys.settled(&first.delivery, None);
-        assert!(!keys.is_failed(&late.delivery), "no take was running");
+        assert!(!keys.is_held(&late.delivery));
+        keys.hold(&first.delivery);
+        keys.release(&first.delivery, None);
+        assert!(!keys.is_held(&late.delivery), "no take was running");
     }
 
     #[test]
-    fn a_failure_that_became_void_with_its_lane_frees_its_key_and_no_newer_one() {
+    fn a_key_waits_for_everything_that_goes_back() {
         let mut keys = Keys::default();
-        let first = keys.admit(held(Some("a"), 1)).unwrap();
-        keys.fail(&first.delivery);
-        let mut newer = held(Some("a"), 2);
-        newer.delivery.lane.term = 2;
-        keys.settled(&newer.delivery, None);
-        assert!(keys.is_failed(&newer.delivery), "another ownership's failure is not this one");
-        keys.settled(&first.delivery, None);
-        assert!(!keys.is_failed(&newer.delivery));
+        let (first, second) = (held(Some("a"), 1), held(Some("a"), 2));
+        keys.hold(&first.delivery);
+        keys.hold(&second.delivery);
+        keys.release(&first.delivery, None);
+        assert!(keys.is_held(&first.delivery), "the second is still on its way");
+        keys.release(&second.delivery, Some(3));
+        keys.taken(2);
+        assert!(keys.is_held(&first.delivery), "take 3 is still running");
+        keys.taken(3);
+        assert!(!keys.is_held(&first.delivery));
     }
 }

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use postroom_core::{
     Breaker, Capabilities, Clock, LaneTerm, Lease, Outcome, RelayIdentity, RetryPolicy, RouteDefinition, RouteHealth,
-    Source, Standing, Store, StoreError, Take, Transport,
+    Source, Standing, Store, StoreError, StoreErrorKind, Take, Transport,
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -33,6 +33,9 @@ use self::suspects::Suspects;
 use self::timing::Timing;
 use crate::options::{Observer, RelayOptions, RouteRun};
 use crate::slots::Share;
+
+/// How long a stop waits for the store to take the lanes back.
+const RELEASE_MAX: Duration = Duration::from_secs(2);
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 type Running<T> = Option<Boxed<T>>;
@@ -51,6 +54,8 @@ pub(crate) struct Surroundings {
 struct Flight {
     held: Held,
     since: Duration,
+    // How often the breaker had opened when it was sent.
+    epoch: u64,
 }
 
 /// How far the engine has got.
@@ -98,8 +103,17 @@ pub(crate) struct Engine {
     report: mpsc::UnboundedSender<(u64, Outcome)>,
 
     standing: Standing,
+    // Why the store reads no further; only a take knows.
+    halted: Option<String>,
     health: RouteHealth,
     outage: String,
+    // How often the breaker has opened; how many of `flights` were sent since.
+    epoch: u64,
+    current_flights: usize,
+    // Outages so far; a failed probe belongs to the one going on.
+    outages: u64,
+    // Since when takes fail, and why.
+    trouble: Option<(Duration, String)>,
     // Lanes that were lost while deliveries of theirs were on their way: their outcomes are void.
     void: HashSet<LaneTerm>,
     // Lanes that were lost while a take was running: what it brings of them is no longer ours.
@@ -109,6 +123,9 @@ pub(crate) struct Engine {
     next_ticket: u64,
     takes: u64,
     take_running: bool,
+    // Settles that ended, and how many had when the take began.
+    settles: u64,
+    settles_before_take: u64,
     // The last take found nothing to wait for, and nothing has happened since.
     exhausted: bool,
     // Somebody found no slot; ours may be the ones that wait for a settle.
@@ -130,7 +147,12 @@ pub(crate) async fn serve(run: RouteRun, around: Surroundings, stop: Cancellatio
     };
     let mut pause = Duration::from_millis(100);
     let source = loop {
-        match store.source(&around.identity, &run.definition).await {
+        let opened = tokio::select! {
+            biased;
+            opened = store.source(&around.identity, &run.definition) => opened,
+            () = stop.cancelled() => return Ok(()),
+        };
+        match opened {
             Ok(source) => break source,
             Err(error) if error.is_transient() => {
                 tracing::warn!(store = run.store_name, route = run.definition.name, %error, "route cannot be opened yet");
@@ -169,8 +191,13 @@ pub(crate) async fn serve(run: RouteRun, around: Surroundings, stop: Cancellatio
         suspects: Suspects::default(),
         report,
         standing: Standing::default(),
+        halted: None,
         health: RouteHealth::running(),
         outage: String::new(),
+        epoch: 0,
+        current_flights: 0,
+        outages: 0,
+        trouble: None,
         void: HashSet::new(),
         lost_meanwhile: Vec::new(),
         held_bytes: 0,
@@ -178,6 +205,8 @@ pub(crate) async fn serve(run: RouteRun, around: Surroundings, stop: Cancellatio
         next_ticket: 0,
         takes: 0,
         take_running: false,
+        settles: 0,
+        settles_before_take: 0,
         exhausted: false,
         pressed: false,
         starved: false,
@@ -198,7 +227,7 @@ impl Engine {
 
         loop {
             let now = self.clock.elapsed();
-            if renewing.is_none() && self.timing.renew_is_due(now) {
+            if renewing.is_none() && self.timing.renew_is_due(now, self.clock.now()) {
                 renewing = Some(self.start_renew(now));
             }
             if taking.is_none() && self.wants_more(now) {
@@ -252,11 +281,13 @@ impl Engine {
                 () = self.clock.sleep(pause) => {}
             }
         }
+        // What still runs may hold what the release needs.
+        drop((taking, settling, renewing, handing));
         self.leave().await;
     }
 
     fn start_renew(&mut self, now: Duration) -> Boxed<(Duration, Result<Lease, StoreError>)> {
-        self.timing.renewing(now);
+        self.timing.renewing(now, self.clock.now());
         let (source, health) = (self.source.clone(), self.health.clone());
         Box::pin(async move { (now, source.renew(&health).await) })
     }
@@ -264,15 +295,17 @@ impl Engine {
     fn start_take(&mut self) -> Boxed<Taken> {
         self.takes += 1;
         self.take_running = true;
+        self.settles_before_take = self.settles;
         let (source, budget) = (self.source.clone(), self.options.take);
         let elsewhere = self.options.drain.then(|| (self.store.desk(), self.definition.name.clone()));
         Box::pin(async move {
             let take = source.take(budget).await?;
             let mut others_idle = true;
-            if take.standing.lanes == 0
+            if take.deliveries.is_empty()
+                && !take.more
                 && let Some((desk, name)) = elsewhere
             {
-                // Another relay owns the route: a drain is done when that one has nothing left either.
+                // Other relays may own lanes of the route: a drain is done when nothing is left in those either.
                 let routes = desk.routes().await?;
                 let mine = routes.iter().find(|r| r.status.route == name);
                 others_idle = mine.is_none_or(|r| r.status.due == 0 && r.status.retrying == 0);
@@ -311,7 +344,16 @@ impl Engine {
             );
         }
         for pause in [Some(Duration::from_millis(50)), Some(Duration::from_millis(500)), None] {
-            match self.source.release().await {
+            let released = tokio::select! {
+                biased;
+                released = self.source.release() => released,
+                () = self.clock.sleep(RELEASE_MAX) => Err(StoreError::new(
+                    StoreErrorKind::Unreachable,
+                    "release",
+                    "the store does not answer",
+                )),
+            };
+            match released {
                 Ok(()) => break,
                 Err(error) => {
                     tracing::warn!(store = self.store_name, route = self.definition.name, %error, "lanes were not released");

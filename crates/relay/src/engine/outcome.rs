@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use postroom_core::{
-    Delivery, Failure, FailureKind, OnDead, OnFailure, Outcome, Standing, StoreError, Verdict, verdict,
+    Delivery, Failure, FailureKind, OnDead, OnFailure, Outcome, Phase as BreakerPhase, Standing, StoreError, Verdict,
+    verdict,
 };
 
 use super::settler::Urgency;
@@ -13,57 +14,88 @@ use super::{Batch, Engine, Flight, Held, Phase};
 impl Engine {
     /// One delivery's outcome is known.
     pub(super) fn outcome(&mut self, now: Duration, ticket: u64, outcome: Outcome) {
-        let Some(Flight { mut held, since }) = self.flights.remove(&ticket) else { return };
+        let Some(Flight { mut held, since, epoch }) = self.flights.remove(&ticket) else { return };
+        // An answer from before an outage says nothing about the destination now.
+        let current = epoch == self.epoch;
+        self.current_flights -= usize::from(current);
         if self.void.contains(&held.delivery.lane) {
             self.void_outcome(&held);
             return;
         }
         let outcome = match outcome {
             Err(failure) if failure.kind == FailureKind::Unavailable => {
-                let Some(blamed) = self.suspects.outage(&mut held, &failure) else {
-                    self.unavailable(now, held, &failure);
+                if !self.suspects.is_blamed(&held) {
+                    if current {
+                        self.destination_down(now, &failure);
+                    }
+                    self.suspects.outage(&mut held, self.outages);
+                }
+                if !self.suspects.is_blamed(&held) {
+                    self.unavailable(now, held);
                     return;
-                };
-                Err(blamed)
+                }
+                Err(Failure { kind: FailureKind::Transient, ..failure })
             }
             known => known,
         };
         match &outcome {
             Ok(_) => {
                 self.suspects.got_through();
-                self.breaker.answered();
-            }
-            Err(failure) if failure.kind == FailureKind::Permanent => self.breaker.answered(),
-            Err(failure) => {
-                if self.breaker.failed(now, key_hash(&held.delivery)) {
-                    self.outage = format!("{}: {}", failure.code, failure.error);
+                if current {
+                    self.breaker.answered();
                 }
             }
+            Err(failure) if current && failure.kind == FailureKind::Permanent => self.breaker.answered(),
+            Err(failure) if current => {
+                let probing = self.breaker.phase(now) == BreakerPhase::HalfOpen;
+                if self.breaker.failed(now, key_hash(&held.delivery)) {
+                    self.opened(failure, probing);
+                }
+            }
+            Err(_) => {}
         }
         let verdict = verdict(held.delivery.attempts, outcome, &self.retry, self.rng.f64());
         self.log_verdict(&held.delivery, &verdict);
-        if self.holds_key(&verdict) {
-            self.hold_key(now, &held.delivery);
+        let took = now.saturating_sub(since);
+        if self.keeps_key(&verdict) {
+            // The failure first: what waits behind it must find it in the store.
+            self.settle_later(now, held.delivery.clone(), verdict, took);
+            self.return_followers(now, &held);
         } else {
             self.let_next_go(&held.delivery);
+            self.settle_later(now, held.delivery, verdict, took);
         }
-        self.settler.tried(now, held.delivery, verdict, now.saturating_sub(since));
         self.tell_health(now);
     }
 
-    /// The destination is down: the delivery is as good as never sent, and waits for the next probe.
-    fn unavailable(&mut self, now: Duration, held: Held, failure: &Failure) {
-        self.give_back(1);
+    /// The destination said it is down.
+    fn destination_down(&mut self, now: Duration, failure: &Failure) {
+        let probing = self.breaker.phase(now) == BreakerPhase::HalfOpen;
+        if self.breaker.unavailable(now, failure.retry_after) {
+            self.opened(failure, probing);
+        }
+    }
+
+    /// The breaker opened; a failed probe is the same outage going on.
+    fn opened(&mut self, failure: &Failure, probing: bool) {
         self.outage = format!("{}: {}", failure.code, failure.error);
-        self.breaker.unavailable(now, failure.retry_after);
+        self.epoch += 1;
+        self.current_flights = 0;
+        self.outages += u64::from(!probing);
+    }
+
+    /// The delivery is as good as never sent, and waits until the destination is back.
+    fn unavailable(&mut self, now: Duration, held: Held) {
+        self.give_back(1);
         if self.capabilities.pipelines_key {
             self.wire_doubtful = true;
         }
         if self.phase == Phase::Serving {
-            if self.keys.is_failed(&held.delivery) {
-                // An earlier one of its key failed by itself meanwhile.
+            if self.keys.is_held(&held.delivery) {
+                // Something of its key goes back meanwhile: so does this one.
+                self.let_next_go(&held.delivery);
                 self.forget(&held.delivery);
-                self.settler.returned(now, held.delivery);
+                self.settle_later(now, held.delivery, Verdict::Returned, Duration::ZERO);
             } else {
                 self.ready.insert(held.order, held);
             }
@@ -88,8 +120,21 @@ impl Engine {
         }
     }
 
-    /// Whether later events of the key wait from now on.
-    fn holds_key(&self, verdict: &Verdict) -> bool {
+    /// Puts a verdict on its way into the store; nothing later of its key goes out before it is there, if it must not.
+    pub(super) fn settle_later(&mut self, now: Duration, delivery: Delivery, verdict: Verdict, took: Duration) {
+        if self.goes_back(&verdict) {
+            self.keys.hold(&delivery);
+        }
+        self.settler.push(now, delivery, verdict, took);
+    }
+
+    /// Whether later events of the key must wait until this is in the store.
+    pub(super) fn goes_back(&self, verdict: &Verdict) -> bool {
+        *verdict == Verdict::Returned || self.keeps_key(verdict)
+    }
+
+    /// Whether later events of the key wait for an operator or another try from now on.
+    fn keeps_key(&self, verdict: &Verdict) -> bool {
         match verdict {
             Verdict::Retry { .. } => self.definition.on_failure == OnFailure::Block,
             Verdict::Dead { .. } => self.definition.on_dead == OnDead::Hold,
@@ -97,18 +142,19 @@ impl Engine {
         }
     }
 
-    fn hold_key(&mut self, now: Duration, delivery: &Delivery) {
-        let mut behind = self.keys.fail(delivery);
+    fn return_followers(&mut self, now: Duration, failed: &Held) {
+        let mut behind = self.keys.fail(&failed.delivery);
         if self.capabilities.pipelines_key
-            && let Some(key) = delivery.order_key()
+            && let Some(key) = failed.delivery.order_key()
         {
-            let same = |held: &&Held| held.delivery.order_key() == Some(key);
-            let orders: Vec<u64> = self.ready.values().filter(same).map(|held| held.order).collect();
+            let later = self.ready.range(failed.order..).map(|(_, held)| held);
+            let orders: Vec<u64> =
+                later.filter(|held| held.delivery.order_key() == Some(key)).map(|held| held.order).collect();
             behind.extend(orders.iter().filter_map(|order| self.ready.remove(order)));
         }
         for held in behind {
             self.forget(&held.delivery);
-            self.settler.returned(now, held.delivery);
+            self.settle_later(now, held.delivery, Verdict::Returned, Duration::ZERO);
         }
     }
 
@@ -141,14 +187,15 @@ impl Engine {
             if settlement.verdict != Verdict::Returned {
                 self.forget(delivery);
             }
-            if self.holds_key(&settlement.verdict) {
-                self.keys.settled(delivery, take);
+            if self.goes_back(&settlement.verdict) {
+                self.keys.release(delivery, take);
             }
             if !standing.lost.contains(&settlement.lane) {
                 self.observer.settled(&self.store_name, &self.definition.name, delivery, &settlement.verdict);
             }
         }
         self.exhausted = false;
+        self.settles += 1;
         self.stand(standing);
         self.tell_health(now);
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use postroom_core::{Outbound, Phase as BreakerPhase};
 
+use super::suspects::key_hash;
 use super::{Engine, Flight, Phase};
 
 /// Most deliveries handed over in one call.
@@ -12,12 +13,14 @@ const BATCH_MAX: usize = 1024;
 impl Engine {
     /// How many may be handed over now, as far as pauses, lease, breaker and transport are concerned.
     pub(super) fn may_send(&mut self, now: Duration) -> usize {
-        let stopped = self.phase != Phase::Serving || self.standing.paused || now >= self.timing.lease_until;
+        let leased = self.timing.lease_holds(now, self.clock.now());
+        let stopped = self.phase != Phase::Serving || self.standing.paused || !leased;
         if stopped || self.starved || self.ready.is_empty() || (self.wire_doubtful && !self.flights.is_empty()) {
             return 0;
         }
-        let window = self.breaker.window(now).min(self.capabilities.in_flight_max.unwrap_or(usize::MAX));
-        window.saturating_sub(self.flights.len()).min(BATCH_MAX)
+        let width = self.capabilities.in_flight_max.unwrap_or(usize::MAX).saturating_sub(self.flights.len());
+        // What was sent before the outage does not stand in the way of the probe.
+        self.breaker.window(now).saturating_sub(self.current_flights).min(width).min(BATCH_MAX)
     }
 
     /// The next batch for the transport, if anything may go. Each takes a slot; the lease is checked right here.
@@ -30,7 +33,10 @@ impl Engine {
         let mut batch = Vec::with_capacity(room.min(self.ready.len()));
         if self.breaker.phase(now) == BreakerPhase::HalfOpen {
             let probe = self.suspects.probe(self.ready.values())?;
-            self.hand_over(now, probe, &mut batch);
+            let (order, key) = (probe.order, key_hash(&probe.delivery));
+            if self.hand_over(now, order, &mut batch) {
+                self.suspects.probed(key);
+            }
             self.tell_health(now);
         } else {
             while batch.len() < room {
@@ -67,7 +73,8 @@ impl Engine {
             delivery.position,
             self.report.clone(),
         ));
-        self.flights.insert(ticket, Flight { held, since: now });
+        self.flights.insert(ticket, Flight { held, since: now, epoch: self.epoch });
+        self.current_flights += 1;
         true
     }
 }

@@ -48,18 +48,9 @@ impl Settler {
         Self { batch: Batch::default(), full, since: Duration::ZERO, not_before: Duration::ZERO, backoff: BACKOFF.0 }
     }
 
-    /// A try ended; its slot comes back with the settle.
-    pub(super) fn tried(&mut self, now: Duration, delivery: Delivery, verdict: Verdict, took: Duration) {
-        self.batch.slots += 1;
-        self.push(now, delivery, verdict, took);
-    }
-
-    /// A delivery goes back untried.
-    pub(super) fn returned(&mut self, now: Duration, delivery: Delivery) {
-        self.push(now, delivery, Verdict::Returned, Duration::ZERO);
-    }
-
-    fn push(&mut self, now: Duration, delivery: Delivery, verdict: Verdict, took: Duration) {
+    /// A verdict is to be settled. One on a try has a slot, which comes back with the settle; a return has none.
+    pub(super) fn push(&mut self, now: Duration, delivery: Delivery, verdict: Verdict, took: Duration) {
+        self.batch.slots += usize::from(verdict != Verdict::Returned);
         if self.batch.settlements.is_empty() {
             self.since = now;
         }
@@ -123,6 +114,11 @@ impl Settler {
         }
         self.batch.slots = slots;
         gone
+    }
+
+    /// How many wait to go back untried; they hold no slot, so nothing else bounds them.
+    pub(super) fn returning(&self) -> usize {
+        self.batch.settlements.len() - self.batch.slots
     }
 
     /// Whether nothing waits.

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use postroom_core::{Delivery, Failure, FailureKind};
+use postroom_core::Delivery;
 
 use super::keys::Held;
 
@@ -34,39 +34,42 @@ impl Suspects {
         self.probed.clear();
     }
 
-    /// The destination was down while this one was on the wire. Back comes the failure it is now blamed for, if any.
-    pub(super) fn outage(&mut self, held: &mut Held, failure: &Failure) -> Option<Failure> {
+    /// Whether this one's failures are its own from now on.
+    pub(super) fn is_blamed(&self, held: &Held) -> bool {
+        self.blamed.contains(&held.delivery.event.id)
+    }
+
+    /// The destination went down while this one was on the wire, for the n-th time in all.
+    pub(super) fn outage(&mut self, held: &mut Held, number: u64) {
+        if held.last_outage == Some(number) {
+            return;
+        }
+        held.last_outage = Some(number);
         if held.outages == 0 {
             held.through_before = self.through;
         }
         held.outages += 1;
-        let id = &held.delivery.event.id;
-        let known = self.blamed.contains(id);
-        if !known && (held.outages < OUTAGES_MAX || self.through == held.through_before) {
-            return None;
-        }
-        if !known {
-            self.blamed.push_back(id.clone());
+        if held.outages >= OUTAGES_MAX && self.through > held.through_before {
+            self.blamed.push_back(held.delivery.event.id.clone());
             if self.blamed.len() > BLAMED_MAX {
                 self.blamed.pop_front();
             }
         }
-        Some(Failure { kind: FailureKind::Transient, ..failure.clone() })
     }
 
     /// Chooses the probe: the first of a key that was not probed yet in this run of outages.
-    pub(super) fn probe<'a>(&mut self, ready: impl Iterator<Item = &'a Held> + Clone) -> Option<u64> {
+    pub(super) fn probe<'a>(&self, ready: impl Iterator<Item = &'a Held> + Clone) -> Option<&'a Held> {
         let mut first = ready.clone();
         let mut fresh = ready.take(PROBED_MAX * 4).filter(|held| !self.probed.contains(&key_hash(&held.delivery)));
-        let chosen = match fresh.next() {
-            Some(held) => held,
-            None => first.next()?,
-        };
-        self.probed.push_back(key_hash(&chosen.delivery));
+        fresh.next().or_else(|| first.next())
+    }
+
+    /// This one was sent as the probe.
+    pub(super) fn probed(&mut self, key: u64) {
+        self.probed.push_back(key);
         if self.probed.len() > PROBED_MAX {
             self.probed.pop_front();
         }
-        Some(chosen.order)
     }
 }
 

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use postroom_core::Phase as BreakerPhase;
+use postroom_core::{Phase as BreakerPhase, Timestamp};
 
 use super::{Engine, Ongoing, Phase};
 use crate::options::{Poll, RelayOptions};
 
 /// First and longest pause after a store error.
 const ERROR_PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
-/// Between two looks when a drain waits for another relay.
-const ELSEWHERE_PAUSE: Duration = Duration::from_millis(500);
+/// Between two looks when a drain waits for what it cannot take: another relay's, or a retry.
+const ELSEWHERE_PAUSE: Duration = Duration::from_millis(100);
 /// A change of health is told at once, but not more often than this.
 const RENEW_PAUSE_MIN: Duration = Duration::from_millis(200);
 
@@ -24,8 +24,10 @@ pub(super) struct Timing {
     error_pause: Duration,
     renew_at: Duration,
     renewed_at: Option<Duration>,
-    /// Nothing is handed over from then on, unless the lease was renewed.
-    pub(super) lease_until: Duration,
+    lease_until: Duration,
+    // The same by wall time: a machine that slept does not count that time otherwise.
+    lease_until_wall: Timestamp,
+    renewed_at_wall: Timestamp,
 }
 
 impl Timing {
@@ -39,12 +41,18 @@ impl Timing {
             renew_at: Duration::ZERO,
             renewed_at: None,
             lease_until: Duration::ZERO,
+            lease_until_wall: Timestamp::MAX,
+            renewed_at_wall: Timestamp::MIN,
         }
     }
 
     /// Whether it is time for a take; the first renewal comes before it.
     pub(super) fn look_is_due(&self, now: Duration) -> bool {
-        self.lease_until > Duration::ZERO && now >= self.look_at
+        self.has_renewed() && now >= self.look_at
+    }
+
+    fn has_renewed(&self) -> bool {
+        self.lease_until > Duration::ZERO
     }
 
     /// A hint came.
@@ -68,24 +76,33 @@ impl Timing {
         self.error_pause = (self.error_pause * 2).min(ERROR_PAUSE.1);
     }
 
-    /// A drain waits for another relay.
+    /// A drain waits for what it cannot take.
     pub(super) fn look_elsewhere(&mut self, now: Duration) {
         self.look_at = now + ELSEWHERE_PAUSE;
     }
 
-    pub(super) fn renew_is_due(&self, now: Duration) -> bool {
-        now >= self.renew_at
+    /// Whether the lease holds, by both clocks; local time can only make us stop earlier.
+    pub(super) fn lease_holds(&self, now: Duration, wall: Timestamp) -> bool {
+        now < self.lease_until && wall < self.lease_until_wall
+    }
+
+    pub(super) fn renew_is_due(&self, now: Duration, wall: Timestamp) -> bool {
+        let slept = wall >= self.lease_until_wall && self.renewed_at.is_some_and(|at| now >= at + RENEW_PAUSE_MIN);
+        now >= self.renew_at || slept
     }
 
     /// A renewal starts.
-    pub(super) fn renewing(&mut self, now: Duration) {
+    pub(super) fn renewing(&mut self, now: Duration, wall: Timestamp) {
+        self.renewed_at_wall = wall;
         self.renewed_at = Some(now);
         self.renew_at = now + self.lease / 3;
     }
 
     /// The lease holds for `valid_for` from `since`; we stop a tenth of it earlier.
     pub(super) fn renewed(&mut self, since: Duration, valid_for: Duration) {
-        self.lease_until = since + valid_for.mul_f64(0.9);
+        let safe = valid_for.mul_f64(0.9);
+        self.lease_until = since + safe;
+        self.lease_until_wall = self.renewed_at_wall.checked_add(safe).unwrap_or(Timestamp::MAX);
     }
 
     /// The renewal failed: soon again.
@@ -116,7 +133,7 @@ impl Engine {
         if let Phase::Stopping { until } = self.phase {
             return next.min(until);
         }
-        if !running.take && self.timing.lease_until > Duration::ZERO && self.has_room(now) {
+        if !running.take && self.timing.has_renewed() && self.has_room(now) {
             next = next.min(self.timing.look_at);
         }
         if let BreakerPhase::Open { until } = self.breaker.phase(now) {

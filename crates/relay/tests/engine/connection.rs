@@ -1,0 +1,286 @@
+//! A connection to the store that is cut or late: no key stalls, nothing passes, nothing piles up.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use postroom_core::{
+    Budget, Desk, Ear, Event, Failure, Lease, RelayIdentity, RouteDefinition, RouteHealth, Schema, Settlement, Source,
+    Standing, Store, StoreError, StoreErrorKind, Take,
+};
+use postroom_memory::{Memory, MemoryOptions};
+use postroom_relay::{Relay, RelayOptions, RouteRun};
+use postroom_testing::{ScriptedTransport, TokioClock};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use crate::shop::{Shop, retry_every};
+
+/// A connection whose calls can be refused, and whose answers to takes can be late.
+#[derive(Clone, Default)]
+struct Line(Arc<Knobs>);
+
+#[derive(Default)]
+struct Knobs {
+    cut: AtomicBool,
+    cut_settle: AtomicBool,
+    take_late_ms: AtomicU64,
+    hold_take: AtomicBool,
+    handed: AtomicUsize,
+}
+
+impl Line {
+    fn check(cut: &AtomicBool) -> Result<(), StoreError> {
+        if cut.load(Ordering::SeqCst) { Err(StoreError::new(StoreErrorKind::Unreachable, "x", "cut")) } else { Ok(()) }
+    }
+}
+
+struct LineStore(Memory, Line);
+struct LineSource(Arc<dyn Source>, Line);
+
+#[async_trait]
+impl Store for LineStore {
+    fn name(&self) -> &str {
+        Store::name(&self.0)
+    }
+    async fn source(&self, relay: &RelayIdentity, route: &RouteDefinition) -> Result<Arc<dyn Source>, StoreError> {
+        Ok(Arc::new(LineSource(self.0.source(relay, route).await?, self.1.clone())))
+    }
+    fn desk(&self) -> Arc<dyn Desk> {
+        self.0.desk()
+    }
+    fn schema(&self) -> Option<Arc<dyn Schema>> {
+        self.0.schema()
+    }
+}
+
+#[async_trait]
+impl Source for LineSource {
+    async fn take(&self, budget: Budget) -> Result<Take, StoreError> {
+        let knobs = &self.1.0;
+        Line::check(&knobs.cut)?;
+        let take = self.0.take(budget).await?;
+        knobs.handed.fetch_add(take.deliveries.len(), Ordering::SeqCst);
+        sleep(Duration::from_millis(knobs.take_late_ms.load(Ordering::SeqCst))).await;
+        while !take.deliveries.is_empty() && knobs.hold_take.load(Ordering::SeqCst) {
+            sleep(Duration::from_millis(1)).await;
+        }
+        Ok(take)
+    }
+    async fn settle(&self, settlements: &[Settlement]) -> Result<Standing, StoreError> {
+        Line::check(&self.1.0.cut)?;
+        Line::check(&self.1.0.cut_settle)?;
+        self.0.settle(settlements).await
+    }
+    async fn renew(&self, health: &RouteHealth) -> Result<Lease, StoreError> {
+        Line::check(&self.1.0.cut)?;
+        self.0.renew(health).await
+    }
+    async fn release(&self) -> Result<(), StoreError> {
+        self.0.release().await
+    }
+    fn ear(&self) -> Ear {
+        self.0.ear()
+    }
+}
+
+fn start(shop: &Shop, line: &Line, transport: &ScriptedTransport, name: &str) -> CancellationToken {
+    let mut run = RouteRun::new(LineStore(shop.store.clone(), line.clone()), shop.route.clone(), transport.clone());
+    run.retry = shop.retry.clone();
+    let options = RelayOptions { name: name.to_owned(), ..shop.options.clone() };
+    let stop = CancellationToken::new();
+    tokio::spawn(Relay::new(options).serve(run).run(stop.clone().cancelled_owned()));
+    stop
+}
+
+async fn shop(lanes: u32, blocked_max: Option<usize>) -> Shop {
+    let mut shop = Shop::open().await;
+    let mut options = MemoryOptions { clock: Arc::new(TokioClock::new()), lanes, ..MemoryOptions::default() };
+    if let Some(max) = blocked_max {
+        options.blocked_max = max;
+    }
+    shop.store = Memory::with(options);
+    shop.store.register(std::slice::from_ref(&shop.route)).await.unwrap();
+    shop.options.lease = Duration::from_secs(1);
+    shop
+}
+
+/// A key whose failure was dropped with its lane is never delivered again by this relay.
+#[tokio::test(start_paused = true)]
+async fn a_key_that_failed_as_its_lane_was_lost_goes_on_when_the_lane_comes_back() {
+    let mut shop = shop(1, None).await;
+    shop.retry = retry_every(Duration::from_secs(5), 5);
+    let (a, b) = (Line::default(), Line::default());
+    let (to_a, to_b) = (ScriptedTransport::new(), ScriptedTransport::new());
+    to_a.fail_next(1, Failure::transient("t", "once"));
+    a.0.cut_settle.store(true, Ordering::SeqCst);
+    shop.append("e1", "k").await;
+    let _a = start(&shop, &a, &to_a, "a");
+    while to_a.arrivals().is_empty() {
+        sleep(Duration::from_millis(1)).await;
+    }
+    sleep(Duration::from_millis(300)).await; // its settle has failed at least once
+    a.0.cut.store(true, Ordering::SeqCst);
+    sleep(Duration::from_secs(3)).await; // the lease is over
+    let stop_b = start(&shop, &b, &to_b, "b");
+    to_b.delivered(1).await;
+    a.0.cut.store(false, Ordering::SeqCst); // renews, and hears that the lane is lost
+    sleep(Duration::from_secs(2)).await;
+    a.0.cut_settle.store(false, Ordering::SeqCst);
+    sleep(Duration::from_secs(5)).await;
+    stop_b.cancel();
+    sleep(Duration::from_secs(5)).await;
+    shop.append("other", "another").await;
+    shop.append("e2", "k").await;
+    sleep(Duration::from_mins(10)).await;
+    let got = [to_a.delivered_ids(), to_b.delivered_ids()].concat();
+    eprintln!("delivered {got:?}; handed to a {} times", a.0.handed.load(Ordering::SeqCst));
+    assert!(got.contains(&"other".to_owned()), "the relay works");
+    assert!(got.contains(&"e2".to_owned()), "e2 of key k never arrived");
+}
+
+/// A take whose answer is late brings deliveries of a lane that was lost meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_late_take_does_not_let_a_later_event_pass() {
+    let mut shop = shop(1, None).await;
+    shop.retry = retry_every(Duration::from_hours(1), 5);
+    let (a, b) = (Line::default(), Line::default());
+    let (to_a, to_b) = (ScriptedTransport::new(), ScriptedTransport::new());
+    to_a.hold_when(|arrival| arrival.event.id == "e1");
+    to_b.fail_when(|arrival| arrival.event.id == "e1", Failure::transient("t", "not now"));
+    shop.append("e1", "k").await;
+    let _a = start(&shop, &a, &to_a, "a");
+    while to_a.arrivals().is_empty() {
+        sleep(Duration::from_millis(1)).await;
+    }
+    a.0.hold_take.store(true, Ordering::SeqCst);
+    shop.append("e2", "k").await;
+    while a.0.handed.load(Ordering::SeqCst) < 2 {
+        sleep(Duration::from_millis(1)).await;
+    }
+    a.0.cut.store(true, Ordering::SeqCst);
+    sleep(Duration::from_secs(3)).await; // the lease is over
+    let _b = start(&shop, &b, &to_b, "b");
+    while to_b.arrivals().is_empty() {
+        sleep(Duration::from_millis(1)).await;
+    }
+    a.0.cut.store(false, Ordering::SeqCst);
+    sleep(Duration::from_secs(2)).await; // a has renewed and knows that its lane is lost
+    a.0.hold_take.store(false, Ordering::SeqCst); // now the answer comes
+    sleep(Duration::from_secs(1)).await;
+    to_a.release(&Err(Failure::transient("t", "no")));
+    sleep(Duration::from_secs(30)).await;
+    assert!(!to_a.arrivals().iter().any(|a| a.event.id == "e2"), "e2 went out under a lost lane");
+}
+
+/// A drain whose last take overlapped the settle of a failure ends although something is retrying.
+#[tokio::test(start_paused = true)]
+async fn a_drain_waits_for_a_retry_it_has_just_settled() {
+    for offset in 25..120 {
+        let shop = shop(1, None).await;
+        let line = Line::default();
+        line.0.take_late_ms.store(20, Ordering::SeqCst);
+        let transport = ScriptedTransport::new();
+        transport.hold_when(|a| a.attempt == 1);
+        shop.append("e1", "k").await;
+        let mut run = RouteRun::new(LineStore(shop.store.clone(), line.clone()), shop.route.clone(), transport.clone());
+        run.retry = retry_every(Duration::from_secs(1), 5);
+        let options = RelayOptions { drain: true, ..shop.options.clone() };
+        let release = async {
+            sleep(Duration::from_millis(offset)).await;
+            transport.release(&Err(Failure::transient("t", "once")));
+        };
+        let (result, ()) = tokio::join!(Relay::new(options).serve(run).run(std::future::pending()), release);
+        result.unwrap();
+        let status = shop.status().await.status;
+        assert_eq!((status.delivered, status.retrying), (1, 0), "delivered, retrying; outcome after {offset} ms");
+    }
+}
+
+/// Counts changes of health.
+#[derive(Debug, Default)]
+struct Changes(AtomicUsize);
+
+impl postroom_relay::Observer for Changes {
+    fn settled(&self, _: &str, _: &str, _: &postroom_core::Delivery, _: &postroom_core::Verdict) {}
+    fn health(&self, _: &str, _: &str, _: &RouteHealth) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_halted_route_says_so_once() {
+    let mut shop = shop(1, Some(5)).await;
+    shop.retry = retry_every(Duration::from_hours(1), 5);
+    shop.options.lease = Duration::from_secs(30);
+    shop.transport.fail_when(|_| true, Failure::transient("t", "no"));
+    let changes = Arc::new(Changes::default());
+    tokio::spawn(shop.relay().observer(changes.clone()).run(std::future::pending()));
+    shop.append("bad", "bad").await;
+    sleep(Duration::from_secs(1)).await;
+    shop.fill(10, 1).await;
+    for n in 1..10 {
+        shop.append(&format!("bad{n}"), "bad").await;
+    }
+    sleep(Duration::from_mins(1)).await;
+    let changes = changes.0.load(Ordering::SeqCst);
+    assert!(changes <= 3, "{changes} changes of health in a minute");
+}
+
+/// While settles fail, a failing key's backlog must not come into memory.
+#[tokio::test(start_paused = true)]
+async fn what_waits_to_be_returned_is_bounded_too() {
+    let mut shop = shop(1, None).await;
+    shop.retry = retry_every(Duration::from_hours(1), 5);
+    shop.transport.fail_when(|_| true, Failure::transient("t", "no"));
+    let line = Line::default();
+    line.0.cut_settle.store(true, Ordering::SeqCst);
+    let _stop = start(&shop, &line, &shop.transport, "a");
+    shop.fill(50_000, 1).await;
+    sleep(Duration::from_mins(1)).await;
+    let held = line.0.handed.load(Ordering::SeqCst);
+    assert!(held <= 3_000, "{held} deliveries in memory, a take brings 500");
+}
+
+/// One halted lane must not make the engine read the whole log of the others into memory.
+#[tokio::test(start_paused = true)]
+async fn a_halted_lane_does_not_lift_the_limits_of_the_others() {
+    let mut shop = shop(4, Some(5)).await;
+    shop.retry = retry_every(Duration::from_hours(1), 5);
+    let line = Line::default();
+    let transport = ScriptedTransport::new();
+    transport.fail_when(|a| a.event.key.as_deref() == Some("bad"), Failure::transient("t", "no"));
+    let _stop = start(&shop, &line, &transport, "a");
+    shop.append("bad0", "bad").await;
+    sleep(Duration::from_secs(1)).await;
+    for n in 1..10 {
+        shop.append(&format!("bad{n}"), "bad").await;
+    }
+    sleep(Duration::from_secs(1)).await;
+    transport.go_down();
+    shop.fill(50_000, 50_000).await;
+    let before = line.0.handed.load(Ordering::SeqCst);
+    sleep(Duration::from_mins(1)).await;
+    let held = line.0.handed.load(Ordering::SeqCst) - before;
+    assert!(held <= 3_000, "{held} deliveries in memory, a take brings 500");
+}
+
+/// A receiver's absurd wish holds up only its own event.
+#[tokio::test(start_paused = true)]
+async fn an_absurd_retry_after_does_not_stop_the_route() {
+    let shop = shop(1, None).await;
+    let line = Line::default();
+    let transport = ScriptedTransport::new();
+    transport.fail_when(
+        |a| a.event.id == "e1",
+        Failure::transient("t", "later").retry_after(Duration::from_secs(u64::MAX / 2)),
+    );
+    let _stop = start(&shop, &line, &transport, "a");
+    shop.append("e1", "k").await;
+    sleep(Duration::from_secs(1)).await;
+    Desk::append(&shop.store, &[Event::new("t").id("e2").key("k2")]).await.unwrap();
+    sleep(Duration::from_mins(1)).await;
+    let row = shop.status().await.status;
+    assert_eq!(row.delivered, 1);
+}
