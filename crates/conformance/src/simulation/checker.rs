@@ -8,8 +8,30 @@ use super::destination::{Arrival, Said};
 
 /// Everything the checker knows of one run.
 pub(super) struct Journal {
-    /// Committed events in commit order.
+    /// What happened on each route.
+    pub(super) routes: Vec<RouteJournal>,
+    /// Duplicates the faults of this run may cost, over all routes.
+    pub(super) duplicates_max: usize,
+    /// Hand-overs by a relay that held no lease.
+    pub(super) unleased: u64,
+    /// Settles under an old term that were not refused.
+    pub(super) unfenced: u64,
+    /// Deliveries handed out by the store, over all routes.
+    pub(super) handed_out: u64,
+    /// Differences the audit found.
+    pub(super) audit: Vec<String>,
+    /// Whether everything came to an end in time.
+    pub(super) finished: bool,
+}
+
+/// What happened on one route.
+pub(super) struct RouteJournal {
+    /// Its name.
+    pub(super) name: &'static str,
+    /// Committed events it wants, in commit order.
     pub(super) committed: Vec<Committed>,
+    /// Ids of events it does not want.
+    pub(super) unwanted: HashSet<String>,
     /// Ids of events whose transaction rolled back.
     pub(super) rolled_back: HashSet<String>,
     /// What took effect at the destination, in order.
@@ -22,21 +44,14 @@ pub(super) struct Journal {
     pub(super) touched: HashSet<String>,
     /// Dead letters in the end.
     pub(super) dead: HashSet<String>,
-    /// Duplicates the faults of this run may cost.
-    pub(super) duplicates_max: usize,
     /// Tries in all before an event is given up.
     pub(super) attempts: u32,
-    /// Hand-overs by a relay that held no lease.
-    pub(super) unleased: u64,
-    /// Settles under an old term that were not refused.
-    pub(super) unfenced: u64,
     /// Effects of the consumer per event.
     pub(super) effects: HashMap<String, u32>,
-    /// Differences the audit found.
-    pub(super) audit: Vec<String>,
-    /// Whether everything came to an end in time.
-    pub(super) finished: bool,
 }
+
+/// How often one event may be handed out, on average, before somebody goes round in circles.
+const HANDED_OUT_MAX: u64 = 60;
 
 /// One committed event.
 #[derive(Debug, Clone)]
@@ -44,6 +59,8 @@ pub(super) struct Committed {
     pub(super) id: String,
     /// Its key, if order is promised for it.
     pub(super) key: Option<String>,
+    /// What happened.
+    pub(super) event_type: String,
 }
 
 /// What did not hold, in words; empty when all did.
@@ -52,12 +69,25 @@ pub(super) fn violations(journal: &Journal) -> Vec<String> {
     if !journal.finished {
         found.push("P7: not everything came to an end although all faults are over".to_owned());
     }
-    no_loss(journal, &mut found);
-    no_ghosts(journal, &mut found);
-    order_per_key(journal, &mut found);
-    bounded_duplicates(journal, &mut found);
-    effects_once(journal, &mut found);
-    bad_stay_alone(journal, &mut found);
+    for route in &journal.routes {
+        let before = found.len();
+        if journal.finished {
+            no_loss(route, &mut found);
+        }
+        no_ghosts(route, &mut found);
+        order_per_key(route, &mut found);
+        effects_once(route, &mut found);
+        bad_stay_alone(route, &mut found);
+        found.iter_mut().skip(before).for_each(|violation| *violation = format!("route {}: {violation}", route.name));
+    }
+    let duplicates: usize = journal.routes.iter().map(duplicates).sum();
+    if duplicates > journal.duplicates_max {
+        found.push(format!("P4: {duplicates} duplicates, the faults allow {}", journal.duplicates_max));
+    }
+    let events: u64 = journal.routes.iter().map(|route| route.committed.len() as u64).sum();
+    if journal.handed_out > 100 + events * HANDED_OUT_MAX {
+        found.push(format!("loop: {} deliveries handed out for {events} events", journal.handed_out));
+    }
     if journal.unleased > 0 {
         found.push(format!("lease: {} hand-overs by a relay without a lease", journal.unleased));
     }
@@ -68,25 +98,28 @@ pub(super) fn violations(journal: &Journal) -> Vec<String> {
     found
 }
 
-fn no_loss(journal: &Journal, found: &mut Vec<String>) {
+fn no_loss(journal: &RouteJournal, found: &mut Vec<String>) {
     let arrived: HashSet<&str> = journal.arrivals.iter().map(|a| a.id.as_str()).collect();
     for event in &journal.committed {
         let given_up = journal.dead.contains(&event.id) || journal.touched.contains(&event.id);
-        if journal.finished && !arrived.contains(event.id.as_str()) && !given_up {
+        if !arrived.contains(event.id.as_str()) && !given_up {
             found.push(format!("P1: {} never arrived and is no dead letter", event.id));
         }
     }
 }
 
-fn no_ghosts(journal: &Journal, found: &mut Vec<String>) {
+fn no_ghosts(journal: &RouteJournal, found: &mut Vec<String>) {
     for arrival in &journal.arrivals {
         if journal.rolled_back.contains(&arrival.id) {
             found.push(format!("P2: {} arrived although its transaction rolled back", arrival.id));
         }
+        if journal.unwanted.contains(&arrival.id) {
+            found.push(format!("{} arrived although the route does not want it", arrival.id));
+        }
     }
 }
 
-fn order_per_key(journal: &Journal, found: &mut Vec<String>) {
+fn order_per_key(journal: &RouteJournal, found: &mut Vec<String>) {
     let place: HashMap<&str, (usize, &str)> = journal
         .committed
         .iter()
@@ -111,7 +144,7 @@ fn order_per_key(journal: &Journal, found: &mut Vec<String>) {
 }
 
 /// A copy counts when the copy before it was acknowledged, or its relay never learnt: those are what a crash costs.
-fn bounded_duplicates(journal: &Journal, found: &mut Vec<String>) {
+fn duplicates(journal: &RouteJournal) -> usize {
     let mut acknowledged: HashMap<&str, bool> = HashMap::new();
     let mut duplicates = 0;
     for arrival in journal.arrivals.iter().filter(|a| !journal.touched.contains(&a.id)) {
@@ -120,12 +153,10 @@ fn bounded_duplicates(journal: &Journal, found: &mut Vec<String>) {
         }
         acknowledged.insert(&arrival.id, arrival.acknowledged);
     }
-    if duplicates > journal.duplicates_max {
-        found.push(format!("P4: {duplicates} duplicates, the faults allow {}", journal.duplicates_max));
-    }
+    duplicates
 }
 
-fn effects_once(journal: &Journal, found: &mut Vec<String>) {
+fn effects_once(journal: &RouteJournal, found: &mut Vec<String>) {
     for (id, times) in &journal.effects {
         if *times > 1 {
             found.push(format!("P5: the effect of {id} happened {times} times"));
@@ -138,10 +169,11 @@ fn effects_once(journal: &Journal, found: &mut Vec<String>) {
     }
 }
 
-fn bad_stay_alone(journal: &Journal, found: &mut Vec<String>) {
+fn bad_stay_alone(journal: &RouteJournal, found: &mut Vec<String>) {
     for (id, timeline) in &journal.timelines {
         let said = journal.said.get(id).copied().unwrap_or_default();
-        let counted: usize = timeline.routes.iter().map(|route| route.attempts.len()).sum();
+        let counted: usize =
+            timeline.routes.iter().filter(|route| route.route == journal.name).map(|route| route.attempts.len()).sum();
         // Every third outage in a row may be blamed on the event itself.
         let refused = said.transient + said.permanent + said.unavailable / 3;
         if counted > refused as usize {

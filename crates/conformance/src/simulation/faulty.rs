@@ -79,6 +79,7 @@ pub(super) struct FaultyStore {
     pub(super) weather: Arc<Weather>,
     pub(super) lease: Arc<LeaseWatch>,
     pub(super) unfenced: Arc<AtomicU64>,
+    pub(super) handed_out: Arc<AtomicU64>,
 }
 
 #[async_trait]
@@ -90,8 +91,9 @@ impl Store for FaultyStore {
     async fn source(&self, relay: &RelayIdentity, route: &RouteDefinition) -> Result<Arc<dyn Source>, StoreError> {
         let inner = self.inner.source(relay, route).await?;
         let (process, weather, lease) = (self.process.clone(), self.weather.clone(), self.lease.clone());
-        let (desk, unfenced) = (self.inner.desk(), self.unfenced.clone());
-        Ok(Arc::new(FaultySource { inner, desk, process, weather, lease, unfenced }))
+        let (desk, route) = (self.inner.desk(), route.name.clone());
+        let (unfenced, handed_out) = (self.unfenced.clone(), self.handed_out.clone());
+        Ok(Arc::new(FaultySource { inner, desk, route, process, weather, lease, unfenced, handed_out }))
     }
 
     fn desk(&self) -> Arc<dyn Desk> {
@@ -106,10 +108,12 @@ impl Store for FaultyStore {
 struct FaultySource {
     inner: Arc<dyn Source>,
     desk: Arc<dyn Desk>,
+    route: String,
     process: Arc<Process>,
     weather: Arc<Weather>,
     lease: Arc<LeaseWatch>,
     unfenced: Arc<AtomicU64>,
+    handed_out: Arc<AtomicU64>,
 }
 
 impl FaultySource {
@@ -123,7 +127,7 @@ impl FaultySource {
     /// The terms in force.
     async fn terms(&self) -> Result<Vec<LaneTerm>, StoreError> {
         let routes = self.desk.routes().await?;
-        let lanes = routes.iter().flat_map(|route| &route.lanes);
+        let lanes = routes.iter().filter(|route| route.status.route == self.route).flat_map(|route| &route.lanes);
         Ok(lanes.map(|row| LaneTerm { lane: row.lane, term: row.term }).collect())
     }
 }
@@ -134,6 +138,7 @@ impl Source for FaultySource {
         self.process.step(Step::BeforeTake).await;
         self.weather.before("take").await?;
         let take = self.inner.take(budget).await?;
+        self.handed_out.fetch_add(take.deliveries.len() as u64, Ordering::Relaxed);
         self.weather.answer().await;
         self.process.step(Step::AfterTake).await;
         Ok(take)
@@ -182,7 +187,9 @@ pub(super) struct LeaseWatch(Mutex<Option<tokio::time::Instant>>);
 
 impl LeaseWatch {
     fn renewed(&self, until: tokio::time::Instant) {
-        *self.0.lock().expect("never poisoned") = Some(until);
+        // The heartbeat is one for all routes, and an older answer may come later.
+        let mut known = self.0.lock().expect("never poisoned");
+        *known = (*known).max(Some(until));
     }
 
     fn holds(&self) -> bool {

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use postroom_core::{
-    Actor, BreakerPolicy, Budget, Clock, Delays, Desk, Event, OnDead, OnFailure, Outbox, ReplayOptions, RetryPolicy,
-    RouteDefinition, Selection, Start, Store,
+    Actor, BreakerPolicy, Budget, Clock, Delays, DeliveryState, Desk, Event, Filter, OnDead, OnFailure, Outbox,
+    ReplayOptions, RetryPolicy, RouteDefinition, Selection, Start, Store,
 };
 use postroom_memory::{Memory, MemoryOptions};
 use postroom_relay::{Poll, Relay, RelayOptions, RouteRun, SystemClock};
@@ -17,7 +17,7 @@ use postroom_testing::TokioClock;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 
-use super::checker::{self, Committed, Journal};
+use super::checker::{self, Committed, Journal, RouteJournal};
 use super::consumer::{Consumer, Manner};
 use super::destination::{Destination, Road};
 use super::faulty::{FaultyStore, FaultyTransport, LeaseWatch, Weather};
@@ -25,7 +25,8 @@ use super::plan::{Fault, Plan};
 use super::process::{Process, Step};
 use super::{Control, Report};
 
-const ROUTE: &str = "sim";
+/// The routes; the second wants no poison.
+const ROUTES: [&str; 2] = ["all", "orders"];
 /// How long a stop may take; longer counts as a fault.
 const GRACE: Duration = Duration::from_secs(10);
 /// How long everything may take to come to an end once the faults are over.
@@ -36,7 +37,7 @@ const PEACE_MAX: Duration = Duration::from_mins(10);
 struct Notes {
     committed: Mutex<Vec<Committed>>,
     rolled_back: Mutex<HashSet<String>>,
-    touched: Mutex<HashSet<String>>,
+    touched: Mutex<HashSet<(String, String)>>,
     /// Faults that may each cost `in_flight_max` duplicates.
     costly: AtomicUsize,
 }
@@ -49,16 +50,24 @@ enum Order {
     Restart { down_for: Duration },
 }
 
+/// Where one route goes.
+struct Line {
+    definition: RouteDefinition,
+    destination: Arc<Destination>,
+    consumer: Consumer,
+}
+
 struct World {
     plan: Plan,
     control: Control,
     seed: u64,
     store: Memory,
     clock: TokioClock,
-    weather: Arc<Weather>,
-    destination: Arc<Destination>,
+    weather: Vec<Arc<Weather>>,
+    roads: Vec<Line>,
     unleased: Arc<AtomicU64>,
     unfenced: Arc<AtomicU64>,
+    handed_out: Arc<AtomicU64>,
     notes: Notes,
 }
 
@@ -71,20 +80,37 @@ pub(super) async fn run(seed: u64, control: Control) -> Report {
     let clock = TokioClock::new();
     let options = MemoryOptions { lanes: plan.lanes, clock: Arc::new(clock.clone()), ..MemoryOptions::default() };
     let manner = if control == Control::AcceptAfterEffect { Manner::AcceptAfterEffect } else { Manner::Together };
-    let consumer = Consumer { database: Memory::new(), manner };
+    let roads: Vec<Line> = ROUTES
+        .into_iter()
+        .take(plan.routes)
+        .map(|name| {
+            let consumer = Consumer { database: Memory::new(), manner };
+            let filter = if name == "all" { Filter::default() } else { Filter::types(["order.*"]).expect("a pattern") };
+            let definition = RouteDefinition {
+                filter,
+                start: Start::Beginning,
+                on_failure: plan.on_failure,
+                on_dead: plan.on_dead,
+                ..RouteDefinition::new(name)
+            };
+            Line { definition, destination: Destination::new(rng.u64(..), consumer.clone()), consumer }
+        })
+        .collect();
     let world = Arc::new(World {
         control,
         seed,
         store: Memory::with(options),
         clock,
-        weather: Weather::new(rng.u64(..)),
-        destination: Destination::new(rng.u64(..), consumer.clone()),
+        weather: (0..plan.relays).map(|_| Weather::new(rng.u64(..))).collect(),
+        roads,
         unleased: Arc::default(),
         unfenced: Arc::default(),
+        handed_out: Arc::default(),
         notes: Notes::default(),
         plan,
     });
-    world.store.register(&[world.definition()]).await.expect("a new route can be registered");
+    let routes: Vec<RouteDefinition> = world.roads.iter().map(|road| road.definition.clone()).collect();
+    world.store.register(&routes).await.expect("new routes can be registered");
 
     let mut orders = Vec::new();
     for relay in 0..world.plan.relays {
@@ -98,29 +124,21 @@ pub(super) async fn run(seed: u64, control: Control) -> Report {
     let finished = world.make_peace().await;
     // What is still on the wire to the consumer ends by itself.
     sleep(Duration::from_secs(5)).await;
-    let journal = world.journal(finished, &consumer).await;
+    let journal = world.journal(finished).await;
     let mut digest = DefaultHasher::new();
-    journal.arrivals.iter().for_each(|arrival| arrival.id.hash(&mut digest));
+    let arrivals = || journal.routes.iter().flat_map(|route| &route.arrivals);
+    arrivals().for_each(|arrival| arrival.id.hash(&mut digest));
     Report {
         seed,
         violations: checker::violations(&journal),
-        committed: journal.committed.len(),
-        arrivals: journal.arrivals.len(),
+        committed: world.notes.committed.lock().expect("never poisoned").len(),
+        arrivals: arrivals().count(),
         digest: digest.finish(),
         faults: world.plan.faults.iter().map(|(at, fault)| format!("{:.1}s {fault:?}", at.as_secs_f64())).collect(),
     }
 }
 
 impl World {
-    fn definition(&self) -> RouteDefinition {
-        RouteDefinition {
-            start: Start::Beginning,
-            on_failure: self.plan.on_failure,
-            on_dead: self.plan.on_dead,
-            ..RouteDefinition::new(ROUTE)
-        }
-    }
-
     /// Appends events, some together, some held open, some rolled back, some for later, some without a key.
     async fn produce(self: Arc<Self>, mut rng: fastrand::Rng) {
         let mut number = 0;
@@ -145,7 +163,7 @@ impl World {
                     event = event.available_at(self.clock.now().checked_add(wait).expect("a time of this century"));
                 }
                 let key = event.key.clone().filter(|_| !delayed);
-                batch.push(Committed { id: event.id.clone(), key });
+                batch.push(Committed { id: event.id.clone(), key, event_type: event_type.to_owned() });
                 Outbox::append(&self.store, &mut tx, &event).await.expect("memory appends").wake();
             }
             if rng.u8(0..6) == 0 {
@@ -176,7 +194,10 @@ impl World {
             loop {
                 tokio::select! {
                     biased;
-                    () = process.died.notified() => break,
+                    () = process.died.notified() => {
+                        self.notes.costly.fetch_add(1, Ordering::Relaxed);
+                        break;
+                    }
                     order = orders.recv() => match order {
                         Some(Order::Kill { down_for: pause }) => {
                             down_for = pause;
@@ -222,17 +243,12 @@ impl World {
         let faulty: Arc<dyn Store> = Arc::new(FaultyStore {
             inner,
             process: process.clone(),
-            weather: self.weather.clone(),
+            weather: self.weather[relay].clone(),
             lease: lease.clone(),
             unfenced: self.unfenced.clone(),
+            handed_out: self.handed_out.clone(),
         });
         let store = self.control.store(faulty, process);
-        let transport = Arc::new(FaultyTransport {
-            inner: self.control.transport(Arc::new(Road(self.destination.clone()))),
-            process: process.clone(),
-            lease,
-            unleased: self.unleased.clone(),
-        });
         let options = RelayOptions {
             name: format!("relay-{relay}"),
             lease: self.plan.lease,
@@ -247,19 +263,28 @@ impl World {
             jitter: 0.2,
             attempts: self.plan.attempts,
         };
-        Relay::new(options)
+        let relay = Relay::new(options)
             .clock(Arc::new(SystemClock::new()))
-            .deterministic(format!("boot-{relay}-{life}"), self.seed ^ (life << 8) ^ relay as u64)
-            .serve(RouteRun {
+            .deterministic(format!("boot-{relay}-{life}"), self.seed ^ (life << 8) ^ relay as u64);
+        self.roads.iter().fold(relay, |relay, road| {
+            let transport = Arc::new(FaultyTransport {
+                inner: self.control.transport(Arc::new(Road(road.destination.clone()))),
+                process: process.clone(),
+                lease: lease.clone(),
+                unleased: self.unleased.clone(),
+            });
+            let store = store.clone();
+            relay.serve(RouteRun {
                 store_name: "memory".to_owned(),
                 store: Box::pin(async move { store }),
-                definition: self.definition(),
+                definition: road.definition.clone(),
                 transport,
-                retry,
+                retry: retry.clone(),
                 breaker: BreakerPolicy { cooldown: Duration::from_millis(100), ..BreakerPolicy::default() },
                 rate: None,
                 poll: Poll::default(),
             })
+        })
     }
 
     /// Makes happen what the plan says, when it says.
@@ -270,12 +295,8 @@ impl World {
             tokio::time::sleep_until(start + *at).await;
             let tell = |relay: usize, order| drop(orders[relay].send(order));
             match *fault {
-                Fault::Crash { relay, down_for } => {
-                    costly += 1;
-                    tell(relay, Order::Kill { down_for });
-                }
+                Fault::Crash { relay, down_for } => tell(relay, Order::Kill { down_for }),
                 Fault::CrashAt { relay, step, times, down_for } => {
-                    costly += 1;
                     tell(relay, Order::Arm { step, times, down_for });
                 }
                 Fault::Freeze { relay, lasts } => {
@@ -283,19 +304,26 @@ impl World {
                     tell(relay, Order::Freeze { lasts });
                 }
                 Fault::Restart { relay, down_for } => tell(relay, Order::Restart { down_for }),
-                Fault::Database { before, after, slow, lasts } => {
-                    // Any relay may lose its lease over it.
-                    costly += self.plan.relays;
-                    self.weather.set(before, after, slow);
-                    self.later(lasts, |world| world.weather.set(0, 0, 0));
+                Fault::Database { relay, before, after, slow, lasts } => {
+                    let hit = relay.map_or(0..self.plan.relays, |relay| relay..relay + 1);
+                    // Each of them may lose its lease over it.
+                    costly += hit.len();
+                    let set = move |world: &Self, values: [u64; 3]| {
+                        let [before, after, slow] = values;
+                        hit.clone().for_each(|relay| world.weather[relay].set(before, after, slow));
+                    };
+                    set(self, [before, after, slow]);
+                    self.later(lasts, move |world| set(world, [0; 3]));
                 }
-                Fault::Outage { lasts } => {
-                    self.destination.mood.down.store(1000, Ordering::Relaxed);
-                    self.later(lasts, |world| world.destination.mood.down.store(0, Ordering::Relaxed));
+                Fault::Outage { route, lasts } => {
+                    self.roads[route].destination.mood.down.store(1000, Ordering::Relaxed);
+                    self.later(lasts, move |world| {
+                        world.roads[route].destination.mood.down.store(0, Ordering::Relaxed);
+                    });
                 }
-                Fault::Trouble { transient, ack_lost, slow, stuck, lasts } => {
-                    let mood = |world: &Self, values: [u64; 4]| {
-                        let mood = &world.destination.mood;
+                Fault::Trouble { route, transient, ack_lost, slow, stuck, lasts } => {
+                    let mood = move |world: &Self, values: [u64; 4]| {
+                        let mood = &world.roads[route].destination.mood;
                         let knobs = [&mood.transient, &mood.ack_lost, &mood.slow, &mood.stuck];
                         knobs.iter().zip(values).for_each(|(knob, value)| knob.store(value, Ordering::Relaxed));
                     };
@@ -305,16 +333,16 @@ impl World {
                 Fault::ClockJump { seconds } => {
                     self.clock.jump_wall(SignedDuration::from_secs(seconds));
                 }
-                Fault::Pause { lasts } => {
-                    self.store.pause(ROUTE, &operator()).await.expect("the route is registered");
+                Fault::Pause { route, lasts } => {
+                    self.store.pause(ROUTES[route], &operator()).await.expect("the route is registered");
                     let world = self.clone();
                     tokio::spawn(async move {
                         sleep(lasts).await;
-                        world.store.resume(ROUTE, &operator()).await.expect("the route is registered");
+                        world.store.resume(ROUTES[route], &operator()).await.expect("the route is registered");
                     });
                 }
                 Fault::ReplayDead => self.replay_dead().await,
-                Fault::Unblock { skip } => self.unblock(skip).await,
+                Fault::Unblock { route, skip } => self.unblock(ROUTES[route], skip).await,
             }
         }
         self.notes.costly.fetch_add(costly, Ordering::Relaxed);
@@ -330,24 +358,25 @@ impl World {
 
     async fn replay_dead(&self) {
         let dead = self.store.dead(&Selection::default(), 0, usize::MAX).await.expect("memory lists");
-        self.touch(dead.into_iter().map(|row| row.id));
+        self.touch(dead.into_iter().map(|row| (row.route, row.id)));
         let replayed = self.store.replay_dead(&Selection::default(), ReplayOptions::default(), &operator()).await;
         replayed.expect("memory replays");
     }
 
-    async fn unblock(&self, skip: bool) {
-        for blocked in self.store.blocked_keys(Some(ROUTE), usize::MAX).await.expect("memory lists") {
-            self.touch([blocked.head_id]);
+    async fn unblock(&self, route: &str, skip: bool) {
+        for blocked in self.store.blocked_keys(Some(route), usize::MAX).await.expect("memory lists") {
+            self.touch([(route.to_owned(), blocked.head_id)]);
             // The key may have gone on by itself meanwhile.
             if skip {
-                let _ = self.store.skip_head(ROUTE, &blocked.key, &operator()).await.map(|id| self.touch([id]));
+                let skipped = self.store.skip_head(route, &blocked.key, &operator()).await;
+                self.touch(skipped.map(|id| (route.to_owned(), id)));
             } else {
-                let _ = self.store.unblock(ROUTE, &blocked.key, &operator()).await;
+                let _ = self.store.unblock(route, &blocked.key, &operator()).await;
             }
         }
     }
 
-    fn touch(&self, ids: impl IntoIterator<Item = String>) {
+    fn touch(&self, ids: impl IntoIterator<Item = (String, String)>) {
         self.notes.touched.lock().expect("never poisoned").extend(ids);
     }
 
@@ -355,18 +384,20 @@ impl World {
     async fn make_peace(&self) -> bool {
         // Every fault that lasts is over by then.
         sleep(Duration::from_secs(10)).await;
-        self.weather.set(0, 0, 0);
-        self.destination.heal();
-        self.store.resume(ROUTE, &operator()).await.expect("the route is registered");
+        self.weather.iter().for_each(|weather| weather.set(0, 0, 0));
+        for road in &self.roads {
+            road.destination.heal();
+            self.store.resume(&road.definition.name, &operator()).await.expect("the route is registered");
+        }
         let start = Instant::now();
         let mut calm = 0;
         while start.elapsed() < PEACE_MAX {
             sleep(Duration::from_millis(200)).await;
             if self.plan.on_dead == OnDead::Hold {
-                for blocked in self.store.blocked_keys(Some(ROUTE), usize::MAX).await.expect("memory lists") {
-                    if blocked.head_state == postroom_core::DeliveryState::Dead {
-                        self.touch([blocked.head_id]);
-                        let _ = self.store.skip_head(ROUTE, &blocked.key, &operator()).await;
+                for blocked in self.store.blocked_keys(None, usize::MAX).await.expect("memory lists") {
+                    if blocked.head_state == DeliveryState::Dead {
+                        self.touch([(blocked.route.clone(), blocked.head_id)]);
+                        let _ = self.store.skip_head(&blocked.route, &blocked.key, &operator()).await;
                     }
                 }
             }
@@ -383,29 +414,43 @@ impl World {
         false
     }
 
-    async fn journal(&self, finished: bool, consumer: &Consumer) -> Journal {
+    async fn journal(&self, finished: bool) -> Journal {
         let committed = self.notes.committed.lock().expect("never poisoned").clone();
-        let dead = self.store.dead(&Selection::default(), 0, usize::MAX).await.expect("memory lists");
         let mut timelines = HashMap::new();
         for event in &committed {
             if let Some(timeline) = self.store.event(&event.id, false).await.expect("memory shows") {
                 timelines.insert(event.id.clone(), timeline);
             }
         }
+        let dead = self.store.dead(&Selection::default(), 0, usize::MAX).await.expect("memory lists");
+        let touched = self.notes.touched.lock().expect("never poisoned").clone();
+        let route = |road: &Line, name: &'static str| {
+            let filter = &road.definition.filter;
+            let (wanted, unwanted): (Vec<Committed>, Vec<Committed>) =
+                committed.iter().cloned().partition(|event| filter.matches_parts(&event.event_type, None, None));
+            let dead = dead.iter().filter(|row| row.route == name).map(|row| row.id.clone());
+            let touched = touched.iter().filter(|(route, _)| route == name).map(|(_, id)| id.clone());
+            RouteJournal {
+                name,
+                committed: wanted,
+                unwanted: unwanted.into_iter().map(|event| event.id).collect(),
+                rolled_back: self.notes.rolled_back.lock().expect("never poisoned").clone(),
+                arrivals: road.destination.arrivals.lock().expect("never poisoned").clone(),
+                said: road.destination.said.lock().expect("never poisoned").clone(),
+                timelines: timelines.clone(),
+                touched: touched.collect(),
+                dead: dead.collect(),
+                attempts: self.plan.attempts,
+                effects: road.consumer.effects(),
+            }
+        };
         let audit = self.store.audit().await.expect("memory audits");
         Journal {
-            committed,
-            rolled_back: self.notes.rolled_back.lock().expect("never poisoned").clone(),
-            arrivals: self.destination.arrivals.lock().expect("never poisoned").clone(),
-            said: self.destination.said.lock().expect("never poisoned").clone(),
-            timelines,
-            touched: self.notes.touched.lock().expect("never poisoned").clone(),
-            dead: dead.into_iter().map(|row| row.id).collect(),
+            routes: self.roads.iter().zip(ROUTES).map(|(road, name)| route(road, name)).collect(),
             duplicates_max: self.notes.costly.load(Ordering::Relaxed) * self.plan.in_flight_max,
-            attempts: self.plan.attempts,
             unleased: self.unleased.load(Ordering::Relaxed),
             unfenced: self.unfenced.load(Ordering::Relaxed),
-            effects: consumer.effects(),
+            handed_out: self.handed_out.load(Ordering::Relaxed),
             audit: audit.into_iter().flat_map(|row| row.differences).collect(),
             finished,
         }
