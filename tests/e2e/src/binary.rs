@@ -15,7 +15,7 @@ pub(crate) fn postroom() -> &'static Path {
         let test = std::env::current_exe().unwrap();
         let folder = test.ancestors().nth(2).unwrap();
         let program = folder.join("postroom");
-        // Tests of several files may start at once; one of them builds.
+        // Several test programs may start at once; one of them builds.
         let lock = File::create(folder.join("postroom-e2e.lock")).unwrap();
         lock.lock().unwrap();
         if !is_fresh(&program) {

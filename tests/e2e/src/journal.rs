@@ -4,7 +4,7 @@
 use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 /// What the child said to an event.
@@ -84,11 +84,6 @@ impl Journal {
     /// The journal in this file, which need not be there yet.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
-    }
-
-    /// The file.
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Adds a line in one write, so that lines of several children never mix.

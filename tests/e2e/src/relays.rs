@@ -29,7 +29,7 @@ impl<'w> Relays<'w> {
         Self { world, pair, started: 2, names, faults: BTreeMap::new(), frozen: BTreeSet::new() }
     }
 
-    /// Which of the two handed over last, and its process id. Both may have deliveries on their way, on different routes.
+    /// Which of the two handed over last. Both may have deliveries on their way, on different routes.
     pub fn active(&self) -> usize {
         let last = self.world.journal().read().last().map(|r| r.relay);
         self.pair.iter().position(|relay| Some(relay.pid()) == last).unwrap_or(0)

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::thread;
 
@@ -55,11 +55,6 @@ impl World {
     /// A path in the folder.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
-    }
-
-    /// The folder.
-    pub fn folder(&self) -> &Path {
-        self.dir.path()
     }
 
     /// Writes a file, whole or not at all: a child reads its mode at any moment.
@@ -143,10 +138,10 @@ impl World {
         fs::read_to_string(self.path(&format!("{name}.log"))).unwrap_or_default()
     }
 
-    /// Waits until the children have received this many.
-    pub fn received(&self, most: usize) {
+    /// Waits until the children have received at least this many.
+    pub fn received(&self, count: usize) {
         let journal = self.journal();
-        until(&format!("{most} receptions"), || journal.len() >= most);
+        until(&format!("{count} receptions"), || journal.len() >= count);
     }
 }
 

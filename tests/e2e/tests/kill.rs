@@ -25,9 +25,9 @@ fn world(lease: &str) -> World {
 }
 
 /// Waits until relays have handed over a random number more.
-fn a_random_moment(world: &World, most: usize) {
+fn a_random_moment(world: &World) {
     let journal = world.journal();
-    let then = journal.len() + fastrand::usize(1..=most);
+    let then = journal.len() + fastrand::usize(1..=60);
     until("deliveries go on", || journal.len() >= then);
 }
 
@@ -53,11 +53,11 @@ fn fifty_kills_and_four_freezes_lose_nothing_and_repeat_no_more_than_was_in_flig
     let mut relays = Relays::start(&world);
     let mut taken_over = 0;
     for kill in 0..KILLS {
-        a_random_moment(&world, 60);
+        a_random_moment(&world);
         if kill % 12 == 11 {
             let active = relays.active();
             taken_over += usize::from(relays.freeze(active, Duration::from_secs(1)));
-            a_random_moment(&world, 60);
+            a_random_moment(&world);
         }
         // Mostly the one that is at work, now and then the one that stands by.
         let active = relays.active();
@@ -84,7 +84,7 @@ fn twenty_graceful_restarts_under_load_repeat_nothing() {
     let producer = Producer::start(world.path("shop.db"), Duration::from_millis(8));
     let mut relays = Relays::start(&world);
     for _ in 0..RESTARTS {
-        a_random_moment(&world, 60);
+        a_random_moment(&world);
         let active = relays.active();
         relays.restart(active);
     }
