@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::running::Running;
-use crate::wait::within;
+use crate::wait::{until, within};
 use crate::world::World;
 
 /// Two relays, one of them usually standing by. Remembers which process suffered what.
@@ -44,6 +44,7 @@ impl<'w> Relays<'w> {
 
     /// Stops one in good order while another starts in its place.
     pub fn restart(&mut self, which: usize) {
+        self.hears_signals(which);
         self.pair[which].signal(Signal::SIGTERM);
         assert_eq!(self.replace(which).end(), 0, "a graceful stop ends with 0");
     }
@@ -66,6 +67,9 @@ impl<'w> Relays<'w> {
     /// Stops both in good order. What each process suffered comes back: what was done to it, and leases it lost without
     /// having been frozen itself, because the file was locked by one that was, or the machine was too slow.
     pub fn stop(self) -> BTreeMap<u32, usize> {
+        for which in 0..self.pair.len() {
+            self.hears_signals(which);
+        }
         for relay in self.pair {
             relay.stop();
         }
@@ -77,6 +81,12 @@ impl<'w> Relays<'w> {
             }
         }
         faults
+    }
+
+    /// Waits until one is far enough to hear a signal: before, the system ends it at once.
+    fn hears_signals(&self, which: usize) {
+        let name = &self.names[&self.pair[which].pid()];
+        until("the relay has started", || self.world.log(name).contains("relay starts"));
     }
 
     /// Takes one out and puts a fresh one, with a name and a log of its own, in its place.
