@@ -1,1 +1,29 @@
-//! End-to-end tests over the real binary.
+//! What the end-to-end tests are made of: the real `postroom` binary, a producer with a ledger, a child that keeps a
+//! journal, and a checker that compares the two.
+//!
+//! The tests see only the product's outside: its commands, its configuration, its files, its exit codes, and signals.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "what cannot be made or run fails the test"
+)]
+
+mod binary;
+mod checker;
+mod journal;
+mod producer;
+mod relays;
+mod running;
+mod wait;
+mod world;
+
+pub use checker::{Evidence, Findings};
+pub use journal::{Answer, Journal, Reception};
+pub use producer::{Ledger, Producer, Written};
+pub use relays::Relays;
+pub use running::Running;
+pub use wait::{until, within};
+pub use world::{Said, World};

@@ -1,0 +1,96 @@
+//! Two relays on one file under load, killed, frozen and restarted: nothing is lost, nothing invented, order holds, and
+//! a fault repeats no more than was in flight.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use postroom_e2e::{Evidence, Findings, Ledger, Producer, Relays, World, until};
+
+const IN_FLIGHT_MAX: usize = 16;
+const ROUTES: [&str; 2] = ["billing", "search"];
+
+fn world(lease: &str) -> World {
+    let world = World::with(
+        env!("CARGO_BIN_EXE_e2e-child"),
+        &format!(
+            "[store.main]\nurl = \"sqlite://shop.db\"\n\
+             [relay]\nlease = \"{lease}\"\nin_flight_max = {IN_FLIGHT_MAX}\n\
+             [retry]\nbase = \"50ms\"\nmax = \"200ms\"\n\
+             [[route]]\nname = \"billing\"\nto = {{ exec = {{ command = {{child}} }} }}\n\
+             [[route]]\nname = \"search\"\nto = {{ exec = {{ command = {{child}} }} }}\n"
+        ),
+    );
+    world.mode("flaky");
+    world
+}
+
+/// Waits until relays have handed over a random number more.
+fn a_random_moment(world: &World) {
+    let journal = world.journal();
+    let then = journal.len() + fastrand::usize(1..=60);
+    until("deliveries go on", || journal.len() >= then);
+}
+
+/// Delivers what is left and compares everything; the program's own count must agree.
+fn judge(world: &World, ledger: &Ledger, faults: &BTreeMap<u32, usize>) -> Findings {
+    world.ok(&["relay", "run", "--drain"]);
+    assert_eq!(world.run(&["audit"]).code, 0, "the audit finds nothing missing");
+    assert_eq!(world.json(&["dead", "ls"]), serde_json::json!([]), "nobody planted a dead letter");
+    let receptions = world.journal().read();
+    let evidence = Evidence { ledger, receptions: &receptions, routes: &ROUTES, faults, in_flight_max: IN_FLIGHT_MAX };
+    let findings = evidence.check();
+    assert_eq!(findings.violations, [""; 0], "{findings}");
+    assert!(!ledger.rolled_back.is_empty() && receptions.iter().any(|r| r.attempt > 1), "it was a real run");
+    findings
+}
+
+#[test]
+fn fifty_kills_and_four_freezes_lose_nothing_and_repeat_no_more_than_was_in_flight() {
+    const KILLS: usize = 50;
+    let since = Instant::now();
+    let world = world("1s");
+    let producer = Producer::start(world.path("shop.db"), Duration::from_millis(8));
+    let mut relays = Relays::start(&world);
+    let mut taken_over = 0;
+    for kill in 0..KILLS {
+        a_random_moment(&world);
+        if kill % 12 == 11 {
+            let active = relays.active();
+            taken_over += usize::from(relays.freeze(active, Duration::from_secs(1)));
+            a_random_moment(&world);
+        }
+        // Mostly the one that is at work, now and then the one that stands by.
+        let active = relays.active();
+        relays.kill(if fastrand::u32(..5) == 0 { 1 - active } else { active });
+    }
+    let ledger = producer.stop();
+    let faults = relays.stop();
+    let findings = judge(&world, &ledger, &faults);
+    println!(
+        "{} events on {} routes, {KILLS} kills, {} faults in all, {findings}, {:.0} s",
+        ledger.committed.len(),
+        ROUTES.len(),
+        faults.values().sum::<usize>(),
+        since.elapsed().as_secs_f64()
+    );
+    assert!(taken_over > 0, "no freeze made the other take over");
+    assert!(findings.duplicates > 0, "no kill hit anything in flight, so the bound was not tested");
+}
+
+#[test]
+fn twenty_graceful_restarts_under_load_repeat_nothing() {
+    const RESTARTS: usize = 20;
+    let world = world("5s");
+    let producer = Producer::start(world.path("shop.db"), Duration::from_millis(8));
+    let mut relays = Relays::start(&world);
+    for _ in 0..RESTARTS {
+        a_random_moment(&world);
+        let active = relays.active();
+        relays.restart(active);
+    }
+    let ledger = producer.stop();
+    relays.stop();
+    let findings = judge(&world, &ledger, &BTreeMap::new());
+    println!("{} events, {RESTARTS} graceful restarts, {findings}", ledger.committed.len());
+    assert_eq!(findings.duplicates, 0);
+}
