@@ -219,12 +219,17 @@ impl World {
                             down_for = pause;
                             let asked = Instant::now();
                             let _ = stop.send(());
-                            let ended = tokio::time::timeout(GRACE * 2, async {
+                            let ended = async {
                                 while !running.is_finished() {
                                     sleep(Duration::from_millis(10)).await;
                                 }
-                            });
-                            if ended.await.is_err() || asked.elapsed() >= GRACE {
+                            };
+                            let died = tokio::select! {
+                                biased;
+                                () = process.died.notified() => true,
+                                () = ended => false,
+                            };
+                            if died || asked.elapsed() >= GRACE {
                                 self.notes.costly.fetch_add(1, Ordering::Relaxed);
                             }
                             break;

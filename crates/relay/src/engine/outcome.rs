@@ -133,11 +133,14 @@ impl Engine {
         *verdict == Verdict::Returned || self.keeps_key(verdict)
     }
 
-    /// Whether later events of the key wait for an operator or another try from now on.
+    /// Whether later events of the key must not go on at once. A death must be in the store first: otherwise a crash
+    /// brings the event back after those behind it.
     fn keeps_key(&self, verdict: &Verdict) -> bool {
         match verdict {
             Verdict::Retry { .. } => self.definition.on_failure == OnFailure::Block,
-            Verdict::Dead { .. } => self.definition.on_dead == OnDead::Hold,
+            Verdict::Dead { .. } => {
+                self.definition.on_failure == OnFailure::Block || self.definition.on_dead == OnDead::Hold
+            }
             Verdict::Delivered(_) | Verdict::Returned => false,
         }
     }
