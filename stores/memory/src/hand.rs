@@ -41,8 +41,11 @@ impl Hand<'_> {
         self.deliveries.push(delivery);
     }
 
-    /// Rows whose time has come.
+    /// Rows whose time has come; not before those of [`Hand::again`], which may be earlier ones of the same keys.
     pub(crate) fn due(&mut self, lane: &mut Lane, term: LaneTerm) {
+        if !lane.again.is_empty() {
+            return;
+        }
         while let Some((due_at, number)) = lane.due.first().copied().filter(|(due_at, _)| *due_at <= self.now) {
             let Some(row) = lane.rows.get_mut(&number) else { return };
             let size = row.event.size();

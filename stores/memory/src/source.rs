@@ -135,10 +135,10 @@ impl Source for MemorySource {
             .filter(|(_, lane)| !standing.recalled.contains(lane))
             .collect();
         for (n, term) in &mine {
-            hand.due(&mut lanes[*n], *term);
+            hand.again(&mut lanes[*n], *term);
         }
         for (n, term) in &mine {
-            hand.again(&mut lanes[*n], *term);
+            hand.due(&mut lanes[*n], *term);
         }
         let mut looks = budget.rows.saturating_mul(LOOKS_PER_ROW);
         for (n, term) in &mine {

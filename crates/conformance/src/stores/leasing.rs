@@ -1,8 +1,8 @@
 //! Who owns a lane: one relay at a time, by the store's clock.
 
-use postroom_core::RouteHealth;
+use postroom_core::{Budget, RouteHealth};
 
-use super::bench::{ALMOST_LEASE, LEASE, SECOND, event, events, ids, is_lost, lanes, names, route, sorted};
+use super::bench::{ALMOST_LEASE, LEASE, SECOND, event, events, ids, is_lost, lanes, names, of_key, route, sorted};
 use super::{Bench, StoreHarness};
 
 fn spread(n: u32) -> Vec<postroom_core::Event> {
@@ -45,6 +45,29 @@ pub async fn a_standby_takes_over_when_the_lease_ends_and_not_before<H: StoreHar
     standby.deliver(&rest).await;
     let standing = active.renew().await;
     assert!(is_lost(&standing, &taken), "{standing:?}");
+}
+
+/// e2 was on its way when its owner died, e1 had failed, e3 stands parked behind it. A small budget, filled by other
+/// due rows, must not let e3 come before e2.
+pub async fn what_a_dead_relay_had_taken_comes_before_what_stands_behind_it<H: StoreHarness>(s: &Bench<H>) {
+    s.append(&[events("a", 1..=2), events("b", 1..=1)].concat()).await;
+    let first = s.serve_as("first", &route()).await.unwrap();
+    let taken = first.take().await;
+    for delivery in taken.iter().filter(|d| d.event.id == "a-1" || d.event.id == "b-1") {
+        first.retry(delivery, SECOND).await;
+    }
+    s.append(&events("a", 3..=3)).await;
+    assert!(first.take().await.is_empty(), "a-3 is put aside behind a-1");
+    s.pass(LEASE + SECOND);
+    let next = s.serve_as("next", &route()).await.unwrap();
+    let mut arrived = Vec::new();
+    while arrived.len() < 4 {
+        let taken = next.source.take(Budget { rows: 1, bytes: 1 << 20 }).await.unwrap().deliveries;
+        assert!(!taken.is_empty(), "only {arrived:?} came");
+        next.deliver(&taken).await;
+        arrived.extend(ids(&taken));
+    }
+    assert_eq!(of_key(&arrived, "a"), names("a", 1..=3));
 }
 
 pub async fn a_standby_is_told_no_due_times_of_lanes_it_cannot_take<H: StoreHarness>(s: &Bench<H>) {

@@ -69,6 +69,7 @@ macro_rules! store_suite {
                 a_jump_of_wall_time_loses_no_retry
             }
             leasing {
+                what_a_dead_relay_had_taken_comes_before_what_stands_behind_it
                 the_only_relay_owns_every_lane
                 a_renewal_says_how_long_it_holds
                 a_standby_takes_over_when_the_lease_ends_and_not_before

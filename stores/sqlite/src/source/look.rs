@@ -102,8 +102,9 @@ pub(super) async fn look(conn: &mut SqliteConnection, question: &Question) -> Re
     let mut answer = Answer::default();
     let mut chosen = Vec::new();
     let mut room = Room { rows: question.budget.rows, bytes: question.budget.bytes as u64, first: true };
-    let all = due(conn, question, &mut room, &mut chosen).await?
-        && again(conn, question, &mut room, &mut chosen, &mut answer).await?
+    // In this order: what was seen before may be earlier events of the same keys.
+    let all = again(conn, question, &mut room, &mut chosen, &mut answer).await?
+        && due(conn, question, &mut room, &mut chosen).await?
         && fresh(conn, question, &mut room, &mut chosen, &mut answer).await?;
     answer.more = !all;
     answer.handed = load(conn, chosen).await?;
@@ -175,7 +176,7 @@ async fn again(
             }
         }
     }
-    // Where there may be more of them, nothing fresh may pass them.
+    // Where there may be more of them, nothing else may pass them.
     Ok(question.again.len() < ROWS_MAX)
 }
 
