@@ -399,3 +399,18 @@ async fn what_was_given_back_is_never_passed_by_a_later_event_of_its_key() {
     assert_eq!(ids(&source.take(one).await.unwrap().deliveries), ["l-2"]);
     shop.audit().await;
 }
+
+#[tokio::test]
+async fn a_renewal_that_began_before_the_lane_was_taken_does_not_call_it_lost() {
+    let shop = Shop::open().await;
+    let source = shop.all().await;
+    shop.append_key("k", 1..=1).await;
+    let health = RouteHealth::running();
+    let mut renewal = source.renew(&health);
+    let waits = std::future::poll_fn(|cx| std::task::Poll::Ready(renewal.as_mut().poll(cx).is_pending())).await;
+    assert!(waits, "the renewal should wait for its write");
+    let taken = source.take(ALL).await.unwrap();
+    assert_eq!((ids(&taken.deliveries), taken.standing.lanes), (vec!["k-1"], 1));
+    let standing = renewal.await.unwrap().standing;
+    assert!(standing.lost.is_empty(), "the engine would drop what it has just been given: {standing:?}");
+}
