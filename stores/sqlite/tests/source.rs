@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use common::*;
 use postroom_core::{
-    Budget, Event, Filter, OnDead, OnFailure, RouteDefinition, RouteHealth, Start, Store, StoreErrorKind,
+    Budget, Event, Filter, OnDead, OnFailure, Pattern, RouteDefinition, RouteHealth, Start, Store, StoreErrorKind,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -413,4 +413,28 @@ async fn a_renewal_that_began_before_the_lane_was_taken_does_not_call_it_lost() 
     assert_eq!((ids(&taken.deliveries), taken.standing.lanes), (vec!["k-1"], 1));
     let standing = renewal.await.unwrap().standing;
     assert!(standing.lost.is_empty(), "the engine would drop what it has just been given: {standing:?}");
+}
+
+#[tokio::test]
+async fn a_relay_that_slept_through_a_change_of_its_route_does_not_serve_the_old_definition() {
+    let shop = Shop::open().await;
+    let old = RouteDefinition {
+        filter: Filter { types: vec![Pattern::parse("old").unwrap()], ..Filter::default() },
+        ..from_beginning("r")
+    };
+    let sleeper = shop.source("a", &old).await;
+    assert!(take(&sleeper).await.is_empty());
+    shop.clock.advance(LEASE + SECOND);
+    let changed = shop.source("b", &from_beginning("r")).await;
+    shop.append_key("k", 1..=1).await;
+    // It wakes up before the other one has looked, and once more after that one has stopped.
+    for round in ["before", "after"] {
+        sleeper.renew(&RouteHealth::running()).await.unwrap();
+        let refused = sleeper.take(ALL).await.unwrap_err();
+        assert_eq!(refused.kind, StoreErrorKind::Conflict, "{round}");
+        changed.renew(&RouteHealth::running()).await.unwrap();
+        assert_eq!(ids(&take(&changed).await), ["k-1"], "{round}: counted as filtered by the old definition");
+        changed.release().await.unwrap();
+    }
+    shop.audit().await;
 }
