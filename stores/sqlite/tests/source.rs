@@ -438,3 +438,30 @@ async fn a_relay_that_slept_through_a_change_of_its_route_does_not_serve_the_old
     }
     shop.audit().await;
 }
+
+#[tokio::test]
+async fn an_unsettled_event_goes_before_later_ones_of_its_key_that_are_due() {
+    let shop = Shop::open().await;
+    let source = shop.all().await;
+    shop.append_key("k", 1..=2).await;
+    let taken = take(&source).await;
+    // The first fails while the second is still on its way, and gets through before that one has an outcome.
+    settle(&source, &[retry(&taken[0], 10)]).await;
+    shop.append_key("k", 3..=3).await;
+    assert!(take(&source).await.is_empty());
+    shop.clock.advance(10 * SECOND);
+    let head = take(&source).await;
+    assert_eq!(ids(&head), ["k-1"]);
+    settle(&source, &[delivered(&head[0])]).await;
+    // A crash: the next owner finds the second unsettled and the third due.
+    shop.clock.advance(LEASE);
+    let next = shop.source("b", &from_beginning("r")).await;
+    let mut order = Vec::new();
+    for _ in 0..3 {
+        let taken = take(&next).await;
+        order.extend(taken.iter().map(|d| d.event.id.clone()));
+        settle(&next, &taken.iter().map(delivered).collect::<Vec<_>>()).await;
+    }
+    assert_eq!(order, ["k-2", "k-3"]);
+    shop.audit().await;
+}

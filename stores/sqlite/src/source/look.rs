@@ -102,8 +102,9 @@ pub(super) async fn look(conn: &mut SqliteConnection, question: &Question) -> Re
     let mut answer = Answer::default();
     let mut chosen = Vec::new();
     let mut room = Room { rows: question.budget.rows, bytes: question.budget.bytes as u64, first: true };
-    let all = due(conn, question, &mut room, &mut chosen).await?
-        && again(conn, question, &mut room, &mut chosen, &mut answer).await?
+    // What was seen before goes first: a follower that is due may stand behind one of those.
+    let all = again(conn, question, &mut room, &mut chosen, &mut answer).await?
+        && due(conn, question, &mut room, &mut chosen).await?
         && fresh(conn, question, &mut room, &mut chosen, &mut answer).await?;
     answer.more = !all;
     answer.handed = load(conn, chosen).await?;
