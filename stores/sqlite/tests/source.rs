@@ -465,3 +465,15 @@ async fn an_unsettled_event_goes_before_later_ones_of_its_key_that_are_due() {
     assert_eq!(order, ["k-2", "k-3"]);
     shop.audit().await;
 }
+
+#[tokio::test]
+async fn a_relay_that_gives_one_route_up_lives_on_for_the_route_it_stands_by_for() {
+    let shop = Shop::open().await;
+    let other = shop.source("x", &from_beginning("b")).await;
+    take(&other).await;
+    let a = shop.source("a", &from_beginning("a")).await;
+    let _b = shop.source("a", &from_beginning("b")).await;
+    take(&a).await;
+    a.release().await.unwrap();
+    assert_eq!(shop.number("select count(*) from postroom_relay where boot = 'a'").await, 1);
+}

@@ -193,7 +193,7 @@ async fn sequence_behind(conn: &mut SqliteConnection, position: &Checkpoint) -> 
         .then(|| format!("sequence_behind: the log's last number is {last}, but {} was already read", position.hwm)))
 }
 
-/// Takes the route out of the relay's heartbeat, and the heartbeat away when the relay holds no lane any more.
+/// Takes the route out of the relay's heartbeat, and the heartbeat away when the relay serves none any more.
 async fn leave(conn: &mut SqliteConnection, route: &str, boot: &str) -> Result<(), sqlx::Error> {
     sqlx::query("update postroom_relay set routes = json_remove(routes, ?2) where boot = ?1")
         .bind(boot)
@@ -201,7 +201,8 @@ async fn leave(conn: &mut SqliteConnection, route: &str, boot: &str) -> Result<(
         .execute(&mut *conn)
         .await?;
     sqlx::query(
-        "delete from postroom_relay where boot = ?1 and not exists (select 1 from postroom_lane where holder = ?1)",
+        "delete from postroom_relay where boot = ?1 and routes = '{}' \
+         and not exists (select 1 from postroom_lane where holder = ?1)",
     )
     .bind(boot)
     .execute(conn)
