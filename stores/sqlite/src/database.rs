@@ -60,6 +60,12 @@ impl Database {
         // A file does not go away like a server: asking each connection whether it still lives would cost a round trip.
         let pool = |max| {
             let options = SqlitePoolOptions::new().max_connections(max).test_before_acquire(false);
+            // SQLite ends a transaction by itself when the disk is full, and sqlx does not know: such a connection could
+            // never begin again.
+            let options = options.before_acquire(|conn, _| {
+                let clean = !conn.is_in_transaction();
+                Box::pin(async move { Ok(clean) })
+            });
             options.connect_lazy_with(connect.clone())
         };
         let database = Self {

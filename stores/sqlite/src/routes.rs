@@ -49,7 +49,7 @@ impl Registered {
         })
     }
 
-    fn agrees_with(&self, route: &RouteDefinition) -> bool {
+    pub(crate) fn agrees_with(&self, route: &RouteDefinition) -> bool {
         self.filter == route.filter
             && self.to == route.to
             && self.on_failure == route.on_failure
@@ -200,10 +200,25 @@ async fn change(
     .bind(word(&route.on_dead))
     .execute(&mut *conn)
     .await?;
+    // A relay that slept since its lease ran out may still hold the lane; it must not go on with the old definition.
+    sqlx::query("update postroom_lane set holder = null where route = ?1 and lane = 0")
+        .bind(&route.name)
+        .execute(&mut *conn)
+        .await?;
     let reason = format!("from {old} to {new}");
     let action = actions::Action { actor: &relay.name, reason: Some(&reason), name: "route.change" };
     actions::record(conn, &action, &route.name, 0, now).await?;
     Ok(())
+}
+
+/// The error of a relay whose definition was replaced while it did not live.
+pub(crate) fn was_changed(route: &str) -> StoreError {
+    StoreError::new(
+        StoreErrorKind::Conflict,
+        "take",
+        format!("route {route:?} was changed by another relay while this one did not live"),
+    )
+    .hint("restart this relay with the new definition; `postroom route show` has it")
 }
 
 /// The error of a lane that has lost its position; reading from the beginning instead would send everything again.

@@ -385,3 +385,26 @@ async fn retention_deletes_nothing_when_the_counts_disagree() {
     assert_eq!(shop.number("select count(*) from postroom_log").await, 2);
     assert!(!shop.store.desk().audit().await.unwrap()[0].differences.is_empty());
 }
+
+#[tokio::test]
+async fn rows_of_a_clock_that_ran_ahead_do_not_stop_retention() {
+    let shop = Shop::open().await;
+    let source = shop.all().await;
+    let ahead =
+        "insert into postroom_log (id, type, payload, appended_at) values ('ahead', 't', '{}', 4000000000000000)";
+    sqlx::query(ahead).execute(shop.store.pool()).await.unwrap();
+    shop.append_key("k", 1..=5).await;
+    let taken = take(&source).await;
+    settle(&source, &taken.iter().map(delivered).collect::<Vec<_>>()).await;
+    for sql in [
+        "insert into postroom_inbox (consumer, id, accepted_at) values ('c', 'ahead', 4000000000000000)",
+        "with recursive n (i) as (select 1 union all select i + 1 from n where i < 2500) \
+         insert into postroom_inbox (consumer, id, accepted_at) select 'c', i, 1 from n",
+    ] {
+        sqlx::query(sql).execute(shop.store.pool()).await.unwrap();
+    }
+    shop.clock.advance(30 * 86_400 * SECOND);
+    let pruned = shop.store.desk().prune(&Retention::default(), false).await.unwrap();
+    assert_eq!((pruned.events, pruned.inbox), (5, 2_500));
+    shop.audit().await;
+}

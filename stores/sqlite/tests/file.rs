@@ -166,3 +166,22 @@ async fn a_settle_or_take_that_failed_changed_nothing_and_can_be_repeated() {
     assert_eq!(ids(&take(&source).await), ["k-3", "k-4"]);
     shop.audit().await;
 }
+
+#[tokio::test]
+async fn after_a_full_disk_callers_can_begin_again() {
+    let shop = Shop::open().await;
+    let mut tx = shop.store.begin().await.unwrap();
+    sqlx::query("pragma max_page_count = 1").execute(&mut *tx).await.unwrap();
+    let large = Event::new("t").bytes("text/plain", vec![b'1'; 200_000]);
+    let full = shop.store.append(&mut tx, &large).await.unwrap_err();
+    assert_eq!(full.kind, StoreErrorKind::Full);
+    drop(tx);
+    for _ in 0..3 {
+        let mut tx = shop.store.begin().await.expect("the connection is of no use any more");
+        sqlx::query("pragma max_page_count = 1000000").execute(&mut *tx).await.unwrap();
+        let appended = shop.store.append(&mut tx, &Event::new("t")).await.unwrap();
+        tx.commit().await.unwrap();
+        appended.wake();
+    }
+    assert_eq!(shop.number("select count(*) from postroom_log").await, 3);
+}

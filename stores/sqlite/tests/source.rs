@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use common::*;
 use postroom_core::{
-    Budget, Event, Filter, OnDead, OnFailure, RouteDefinition, RouteHealth, Start, Store, StoreErrorKind,
+    Budget, Event, Filter, OnDead, OnFailure, Pattern, RouteDefinition, RouteHealth, Start, Store, StoreErrorKind,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -398,4 +398,82 @@ async fn what_was_given_back_is_never_passed_by_a_later_event_of_its_key() {
     assert_eq!(ids(&source.take(one).await.unwrap().deliveries), ["l-1"]);
     assert_eq!(ids(&source.take(one).await.unwrap().deliveries), ["l-2"]);
     shop.audit().await;
+}
+
+#[tokio::test]
+async fn a_renewal_that_began_before_the_lane_was_taken_does_not_call_it_lost() {
+    let shop = Shop::open().await;
+    let source = shop.all().await;
+    shop.append_key("k", 1..=1).await;
+    let health = RouteHealth::running();
+    let mut renewal = source.renew(&health);
+    let waits = std::future::poll_fn(|cx| std::task::Poll::Ready(renewal.as_mut().poll(cx).is_pending())).await;
+    assert!(waits, "the renewal should wait for its write");
+    let taken = source.take(ALL).await.unwrap();
+    assert_eq!((ids(&taken.deliveries), taken.standing.lanes), (vec!["k-1"], 1));
+    let standing = renewal.await.unwrap().standing;
+    assert!(standing.lost.is_empty(), "the engine would drop what it has just been given: {standing:?}");
+}
+
+#[tokio::test]
+async fn a_relay_that_slept_through_a_change_of_its_route_does_not_serve_the_old_definition() {
+    let shop = Shop::open().await;
+    let old = RouteDefinition {
+        filter: Filter { types: vec![Pattern::parse("old").unwrap()], ..Filter::default() },
+        ..from_beginning("r")
+    };
+    let sleeper = shop.source("a", &old).await;
+    assert!(take(&sleeper).await.is_empty());
+    shop.clock.advance(LEASE + SECOND);
+    let changed = shop.source("b", &from_beginning("r")).await;
+    shop.append_key("k", 1..=1).await;
+    // It wakes up before the other one has looked, and once more after that one has stopped.
+    for round in ["before", "after"] {
+        sleeper.renew(&RouteHealth::running()).await.unwrap();
+        let refused = sleeper.take(ALL).await.unwrap_err();
+        assert_eq!(refused.kind, StoreErrorKind::Conflict, "{round}");
+        changed.renew(&RouteHealth::running()).await.unwrap();
+        assert_eq!(ids(&take(&changed).await), ["k-1"], "{round}: counted as filtered by the old definition");
+        changed.release().await.unwrap();
+    }
+    shop.audit().await;
+}
+
+#[tokio::test]
+async fn an_unsettled_event_goes_before_later_ones_of_its_key_that_are_due() {
+    let shop = Shop::open().await;
+    let source = shop.all().await;
+    shop.append_key("k", 1..=2).await;
+    let taken = take(&source).await;
+    // The first fails while the second is still on its way, and gets through before that one has an outcome.
+    settle(&source, &[retry(&taken[0], 10)]).await;
+    shop.append_key("k", 3..=3).await;
+    assert!(take(&source).await.is_empty());
+    shop.clock.advance(10 * SECOND);
+    let head = take(&source).await;
+    assert_eq!(ids(&head), ["k-1"]);
+    settle(&source, &[delivered(&head[0])]).await;
+    // A crash: the next owner finds the second unsettled and the third due.
+    shop.clock.advance(LEASE);
+    let next = shop.source("b", &from_beginning("r")).await;
+    let mut order = Vec::new();
+    for _ in 0..3 {
+        let taken = take(&next).await;
+        order.extend(taken.iter().map(|d| d.event.id.clone()));
+        settle(&next, &taken.iter().map(delivered).collect::<Vec<_>>()).await;
+    }
+    assert_eq!(order, ["k-2", "k-3"]);
+    shop.audit().await;
+}
+
+#[tokio::test]
+async fn a_relay_that_gives_one_route_up_lives_on_for_the_route_it_stands_by_for() {
+    let shop = Shop::open().await;
+    let other = shop.source("x", &from_beginning("b")).await;
+    take(&other).await;
+    let a = shop.source("a", &from_beginning("a")).await;
+    let _b = shop.source("a", &from_beginning("b")).await;
+    take(&a).await;
+    a.release().await.unwrap();
+    assert_eq!(shop.number("select count(*) from postroom_relay where boot = 'a'").await, 1);
 }

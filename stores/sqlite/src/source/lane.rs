@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use postroom_core::StoreError;
+use postroom_core::{RouteDefinition, StoreError};
 use sqlx::{Row, SqliteConnection};
 
 use super::checkpoint::Checkpoint;
@@ -77,9 +77,7 @@ impl Shared {
         let taken = self
             .inner
             .db
-            .write("take", move |conn| {
-                Box::pin(async move { acquire(conn, &route.name, &boot, blocked_max, now).await })
-            })
+            .write("take", move |conn| Box::pin(async move { acquire(conn, &route, &boot, blocked_max, now).await }))
             .await?;
         let Some(owned) = taken else { return Ok(false) };
         self.own(state, owned);
@@ -147,11 +145,12 @@ impl Shared {
 
 async fn acquire(
     conn: &mut SqliteConnection,
-    route: &str,
+    definition: &RouteDefinition,
     boot: &str,
     blocked_max: u64,
     now: i64,
 ) -> Result<Option<Owned>, Fault> {
+    let route = definition.name.as_str();
     let term: Option<i64> = sqlx::query_scalar(include_str!("../sql/acquire.sql"))
         .bind(route)
         .bind(boot)
@@ -169,6 +168,9 @@ async fn acquire(
     let Some(row) = row else { return Err(routes::no_checkpoint(route).into()) };
     let position = Checkpoint::read(&row)?;
     let registered = routes::need(conn, route, "take").await?;
+    if !registered.agrees_with(definition) {
+        return Err(routes::was_changed(route).into());
+    }
     let halted = sequence_behind(conn, &position).await?;
     let full_key: Option<String> = sqlx::query_scalar(
         "select key from postroom_delivery where route = ?1 and blocks = 1 and state = 'blocked' \
@@ -191,7 +193,7 @@ async fn sequence_behind(conn: &mut SqliteConnection, position: &Checkpoint) -> 
         .then(|| format!("sequence_behind: the log's last number is {last}, but {} was already read", position.hwm)))
 }
 
-/// Takes the route out of the relay's heartbeat, and the heartbeat away when the relay holds no lane any more.
+/// Takes the route out of the relay's heartbeat, and the heartbeat away when the relay serves none any more.
 async fn leave(conn: &mut SqliteConnection, route: &str, boot: &str) -> Result<(), sqlx::Error> {
     sqlx::query("update postroom_relay set routes = json_remove(routes, ?2) where boot = ?1")
         .bind(boot)
@@ -199,7 +201,8 @@ async fn leave(conn: &mut SqliteConnection, route: &str, boot: &str) -> Result<(
         .execute(&mut *conn)
         .await?;
     sqlx::query(
-        "delete from postroom_relay where boot = ?1 and not exists (select 1 from postroom_lane where holder = ?1)",
+        "delete from postroom_relay where boot = ?1 and routes = '{}' \
+         and not exists (select 1 from postroom_lane where holder = ?1)",
     )
     .bind(boot)
     .execute(conn)

@@ -130,6 +130,8 @@ impl Source for SqliteSource {
     async fn renew(&self, health: &RouteHealth) -> Result<Lease, StoreError> {
         let (relay, route, health) = (self.0.relay.clone(), Arc::clone(&self.0.route), health.clone());
         let now = self.0.inner.now();
+        // Read before the table is: a lane that a take acquires meanwhile is not one that the table says we lost.
+        let term = self.0.term.load(Ordering::Acquire);
         let lane = self
             .0
             .inner
@@ -141,7 +143,6 @@ impl Source for SqliteSource {
                 })
             })
             .await?;
-        let term = self.0.term.load(Ordering::Acquire);
         let ours = lane.held_by(&self.0.relay.boot, term);
         let standing = Standing {
             paused: lane.paused,
