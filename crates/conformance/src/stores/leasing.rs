@@ -168,7 +168,7 @@ pub async fn two_relays_never_own_the_same_lane_at_once<H: StoreHarness>(s: &Ben
     assert_eq!(came.len(), 12 * 30, "each exactly once");
     for n in 1..=30 {
         let key = format!("k{n}");
-        assert_eq!(super::bench::of_key(&came, &key), names(&key, 1..=12));
+        assert_eq!(of_key(&came, &key), names(&key, 1..=12));
     }
 }
 
