@@ -54,8 +54,6 @@ pub enum Phase {
     },
 }
 
-/// From here on the next outage is a new one, with a short cool-down.
-const RAMP_TRUSTED: usize = 16;
 /// From here on a ramp counts as closed.
 const RAMP_END: usize = 1024;
 
@@ -66,7 +64,7 @@ pub struct Breaker {
     phase: Phase,
     // Keys that failed since the last success; a set, so that one bad key never opens the breaker alone.
     failing: HashSet<u64>,
-    // Openings since it was last closed.
+    // Openings since something last got through.
     trips: u32,
     // Successes in the current ramp step.
     successes: usize,
@@ -106,6 +104,8 @@ impl Breaker {
             Phase::Closed | Phase::Open { .. } => {}
             Phase::HalfOpen => {
                 self.successes = 0;
+                // The destination is back: the next outage is a new one, with a short cool-down.
+                self.trips = 0;
                 self.phase = Phase::Ramp { window: 2 };
             }
             Phase::Ramp { window } => {
@@ -113,9 +113,6 @@ impl Breaker {
                 if self.successes >= window {
                     self.successes = 0;
                     self.phase = Phase::Ramp { window: window * 2 };
-                }
-                if window >= RAMP_TRUSTED {
-                    self.trips = 0;
                 }
                 if window >= RAMP_END {
                     self.phase = Phase::Closed;

@@ -69,13 +69,14 @@ impl EventError {
     /// What the person can do about it.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::Empty { .. } => "give it a value, for instance --type order.placed",
+            Self::Empty { field: "type" } => "give it a value, for instance order.placed",
+            Self::Empty { .. } => "give it a value, or leave it out",
             Self::TooLong { field: "payload", .. } => {
                 "raise `limits.payload`, or store the large part elsewhere and send a reference"
             }
             Self::TooLong { .. } => "shorten it; limits are fixed so that every broker can carry the event",
             Self::ControlCharacter { .. } => "remove line breaks and control characters",
-            Self::NotJson { .. } => "send valid JSON, or append bytes with their own content type",
+            Self::NotJson { .. } => "send valid JSON; in a shell put it in quotes, for instance '{\"total\": 4200}'",
         }
     }
 }
@@ -137,10 +138,7 @@ fn check_headers(event: &Event) -> Result<(), EventError> {
         // A text becomes a header as it is; anything else is written as JSON, which has no bare control characters.
         let text = value.as_str().unwrap_or_default();
         if attribute.chars().chain(text.chars()).any(char::is_control) {
-            return Err(EventError::ControlCharacter {
-                field: "attribute",
-                value: attribute.escape_debug().to_string(),
-            });
+            return Err(EventError::ControlCharacter { field: "attribute", value: attribute.clone() });
         }
     }
     let bytes = event.headers.iter().map(|(k, v)| k.len() + v.len()).sum::<usize>()
@@ -159,7 +157,7 @@ fn name(field: &'static str, value: &str, limit: usize) -> Result<(), EventError
         return Err(EventError::TooLong { field, bytes: value.len(), limit });
     }
     if value.chars().any(char::is_control) {
-        return Err(EventError::ControlCharacter { field, value: value.escape_debug().to_string() });
+        return Err(EventError::ControlCharacter { field, value: value.to_owned() });
     }
     Ok(())
 }
@@ -183,10 +181,7 @@ mod tests {
         assert_eq!(check(&Event::new("")).unwrap_err(), "event type is empty");
         assert_eq!(check(&event().key("k".repeat(513))).unwrap_err(), "event key is 513 bytes, the limit is 512");
         assert_eq!(check(&event().id("i".repeat(65))).unwrap_err(), "event id is 65 bytes, the limit is 64");
-        assert_eq!(
-            check(&event().tenant("a\nb")).unwrap_err(),
-            "event tenant \"a\\\\nb\" contains a control character"
-        );
+        assert_eq!(check(&event().tenant("a\nb")).unwrap_err(), "event tenant \"a\\nb\" contains a control character");
         assert_eq!(
             check(&event().header("x", "a\r\nb")).unwrap_err(),
             "event header \"x\" contains a control character"

@@ -14,6 +14,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     while !rest.is_empty() {
         let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
         let (number, after) = rest.split_at(digits);
+        let after = after.trim_start();
         let letters = after.find(|c: char| !c.is_ascii_alphabetic() && c != 'µ').unwrap_or(after.len());
         let (unit, next) = after.split_at(letters);
         let Ok(number) = number.parse::<f64>() else { return bad("a number is missing") };
@@ -104,9 +105,10 @@ mod tests {
 
     #[test]
     fn a_bare_number_or_an_unknown_unit_is_an_error_that_shows_the_value() {
-        for bad in ["30", "", "s", "3x", "-1s", "1e400s"] {
+        for bad in ["30", "", "s", "3x", "20 parsecs", "-1s", "1e400s"] {
             assert!(parse_duration(bad).unwrap_err().contains(&format!("{bad:?}")), "{bad}");
         }
+        assert!(parse_duration("20 parsecs").unwrap_err().contains("units are"));
         assert!(parse_size("4").unwrap_err().contains("unit is missing"));
         assert!(parse_size("99999999999GiB").is_err());
         assert_eq!(parse_size("4MiB").unwrap(), 4 << 20);

@@ -47,6 +47,11 @@ pub(crate) async fn reach(wanted: &[&StoreConfig], limits: Limits) -> Result<BTr
         if Instant::now() + pause >= deadline {
             return Err(RunError::Unreachable(silent.into_iter().map(|(s, error)| (s.name.clone(), error)).collect()));
         }
+        if pause == ASK_AGAIN {
+            for (store, error) in &silent {
+                tracing::warn!(store = store.name, %error, "store cannot be reached yet; trying for {} s", REACH_WITHIN.as_secs());
+            }
+        }
         sleep(pause).await;
         pause = (pause * 2).min(ASK_AGAIN_MAX);
     }

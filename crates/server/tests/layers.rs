@@ -390,7 +390,7 @@ fn the_commented_file_is_valid_when_every_line_is_used() {
 fn what_is_in_force_is_shown_with_its_origin() {
     let config = Case::new()
         .file("postroom.toml", SHOP)
-        .env("POSTROOM_STORE__MAIN__URL", "sqlite://shop.db?password=canary")
+        .env("POSTROOM_STORE__MAIN__URL", "sqlite://shop:canary@shop.db")
         .flag("retry.attempts", "5")
         .config();
     let lines: Vec<String> = config.show().iter().map(|s| format!("{} = {}  # {}", s.key, s.value, s.origin)).collect();

@@ -93,11 +93,12 @@ fn table(rows: &[AuditRow]) -> Table {
         "differences",
     ];
     let mut table = Table::new(&columns, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
+    let several = rows.windows(2).any(|w| w[0].store != w[1].store);
     for row in rows {
         let c = &row.counts;
         let differences = if row.differences.is_empty() { "none".to_owned() } else { row.differences.join("; ") };
         table.row([
-            row.route.clone(),
+            if several { format!("{}/{}", row.store, row.route) } else { row.route.clone() },
             row.lane.to_string(),
             row.rows.to_string(),
             c.base.to_string(),

@@ -63,6 +63,14 @@ impl Engine {
         self.exhausted = idle && self.settles == self.settles_before_take;
         self.halted.clone_from(&take.standing.halted);
         self.trouble = None;
+        if take.standing.lanes == 0 && !self.stands_by {
+            tracing::info!(
+                store = self.store_name,
+                route = self.definition.name,
+                "standing by: another relay holds this route, or its lease is not over yet"
+            );
+        }
+        self.stands_by = take.standing.lanes == 0;
         // Ownership first: nothing of a lost lane may be admitted.
         self.stand(take.standing);
         for delivery in take.deliveries {

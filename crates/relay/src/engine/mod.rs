@@ -103,6 +103,8 @@ pub(crate) struct Engine {
     report: mpsc::UnboundedSender<(u64, Outcome)>,
 
     standing: Standing,
+    // Whether it was said that another relay holds the route.
+    stands_by: bool,
     // Why the store reads no further; only a take knows.
     halted: Option<String>,
     health: RouteHealth,
@@ -191,6 +193,7 @@ pub(crate) async fn serve(run: RouteRun, around: Surroundings, stop: Cancellatio
         suspects: Suspects::default(),
         report,
         standing: Standing::default(),
+        stands_by: false,
         halted: None,
         health: RouteHealth::running(),
         outage: String::new(),

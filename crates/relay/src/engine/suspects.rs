@@ -57,11 +57,12 @@ impl Suspects {
         }
     }
 
-    /// Chooses the probe: the first of a key that was not probed yet in this run of outages.
+    /// Chooses the probe: of the keys that were not probed yet in this outage, the first that was on the wire in the fewest
+    /// outages. An event that brings the destination down must not be asked first.
     pub(super) fn probe<'a>(&self, ready: impl Iterator<Item = &'a Held> + Clone) -> Option<&'a Held> {
-        let mut first = ready.clone();
-        let mut fresh = ready.take(PROBED_MAX * 4).filter(|held| !self.probed.contains(&key_hash(&held.delivery)));
-        fresh.next().or_else(|| first.next())
+        let unprobed = |held: &&Held| !self.probed.contains(&key_hash(&held.delivery));
+        let some = ready.take(PROBED_MAX * 4);
+        some.clone().filter(unprobed).min_by_key(|held| held.outages).or_else(|| some.min_by_key(|held| held.outages))
     }
 
     /// This one was sent as the probe.

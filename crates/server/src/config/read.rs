@@ -76,7 +76,16 @@ impl Read<'_> {
             let Some(table) = entry.node.table() else { continue };
             let Some((url, place)) = self.url(&entry.name, table, &entry.place) else { continue };
             match url.scheme() {
-                "sqlite" => {}
+                "sqlite" => {
+                    if let Some((_, parameters)) = url.expose().split_once('?')
+                        && parameters != "mode=ro"
+                    {
+                        let message =
+                            format!("the url of store `{}` has parameters this store does not know", entry.name);
+                        let hint = "leave them out; only `?mode=ro` (look, never write) has a meaning".to_owned();
+                        self.problems.at(&place, message, Some(hint));
+                    }
+                }
                 scheme @ ("postgres" | "postgresql") => {
                     let message = format!("this build has no store for `{scheme}://`");
                     self.problems.at(

@@ -90,7 +90,7 @@ async fn store_row(conn: &mut SqliteConnection, store: String) -> Result<StoreRo
         events: count(row.try_get("events")?),
         bytes: Some(count(row.try_get("bytes")?)),
         unmatched,
-        note: if unmatched > 0 { "some events match no route".to_owned() } else { String::new() },
+        note: String::new(),
     })
 }
 

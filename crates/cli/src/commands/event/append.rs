@@ -73,12 +73,25 @@ pub(crate) async fn run(app: &App, args: AppendArgs) -> Outcome {
     let desk = app.open(&config, &store).await?.desk();
     let ids = if events.is_empty() { Vec::new() } else { desk.append(&events).await? };
     let rows: Vec<Value> = ids.iter().map(|id| json!({ "id": id })).collect();
-    match (app.global.output, rows.as_slice()) {
-        (Format::Table, _) => print_lines(ids.into_iter().map(Ok))?,
-        (Format::Json, [row]) if single => Format::Json.one(row, String::new)?,
-        (format, rows) => format.list(rows, || Table::new(&["id"], &[]))?,
+    let printed = match (app.global.output, rows.as_slice()) {
+        (Format::Table, _) => print_lines(ids.into_iter().map(Ok)),
+        (Format::Json, [row]) if single => Format::Json.one(row, String::new),
+        (format, rows) => format.list(rows, || Table::new(&["id"], &[])),
+    };
+    match printed {
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(unprinted(rows.len(), &e)),
+        printed => {
+            printed?;
+            Ok(Exit::Done)
+        }
     }
-    Ok(Exit::Done)
+}
+
+/// Whoever repeats the append because of a failed output would have the events twice.
+fn unprinted(appended: usize, error: &io::Error) -> Failed {
+    let events = count(appended as u64, "event");
+    let message = format!("{events} appended, but the output cannot be written: {error}");
+    Failed::new(Exit::Partly, message, "do not append again; `postroom event ls` shows the ids")
 }
 
 fn one(args: AppendArgs, limits: Limits) -> Result<Event, Failed> {
