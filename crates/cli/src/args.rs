@@ -25,6 +25,9 @@ macro_rules! exits {
     (store) => {
         "Exit codes: 0 done · 1 failed · 2 usage, configuration or bad input · 3 store not reachable · 4 refused"
     };
+    (append) => {
+        "Exit codes: 0 done · 1 failed · 2 usage, configuration or bad input · 3 store not reachable · 4 refused · 5 appended, but the ids could not be printed"
+    };
     (ask) => {
         "Exit codes: 0 done · 1 failed · 2 usage or configuration · 3 store not reachable · 4 refused or not confirmed"
     };

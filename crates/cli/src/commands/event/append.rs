@@ -15,7 +15,7 @@ use crate::when;
 
 /// Append an event, or with `-` JSON lines from stdin in one transaction; prints the ids
 #[derive(Debug, clap::Args)]
-#[command(after_help = help!(store:
+#[command(after_help = help!(append:
     r#"postroom event append --type order.placed --key order-7 --payload '{"total":12}'"#,
     "postroom event append --type order.reminder --key order-7 --available-at 10m",
     "cat events.jsonl | postroom event append -",
