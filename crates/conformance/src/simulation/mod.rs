@@ -12,6 +12,7 @@ mod destination;
 mod faulty;
 mod plan;
 mod process;
+mod supervisor;
 mod world;
 
 pub use controls::Control;

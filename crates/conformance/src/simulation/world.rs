@@ -8,67 +8,56 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use postroom_core::{
-    Actor, BreakerPolicy, Budget, Clock, Delays, DeliveryState, Desk, Event, Filter, OnDead, OnFailure, Outbox,
-    ReplayOptions, RetryPolicy, RouteDefinition, Selection, Start, Store,
+    Actor, Clock, DeliveryState, Desk, Event, Filter, OnDead, OnFailure, Outbox, ReplayOptions, RouteDefinition,
+    Selection, Start,
 };
 use postroom_memory::{Memory, MemoryOptions};
-use postroom_relay::{Poll, Relay, RelayOptions, RouteRun, SystemClock};
 use postroom_testing::TokioClock;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
 use super::checker::{self, Committed, Journal, RouteJournal};
 use super::consumer::{Consumer, Manner};
-use super::destination::{Destination, Road};
-use super::faulty::{FaultyStore, FaultyTransport, LeaseWatch, Weather};
+use super::destination::Destination;
+use super::faulty::Weather;
 use super::plan::{Fault, Plan};
-use super::process::{Process, Step};
+use super::supervisor::Order;
 use super::{Control, Report};
 
 /// The routes; the second wants no poison.
 const ROUTES: [&str; 2] = ["all", "orders"];
-/// How long a stop may take; longer counts as a fault.
-const GRACE: Duration = Duration::from_secs(10);
 /// How long everything may take to come to an end once the faults are over.
 const PEACE_MAX: Duration = Duration::from_mins(10);
 
 /// What the journal needs of the producer and the operator.
 #[derive(Debug, Default)]
-struct Notes {
-    committed: Mutex<Vec<Committed>>,
-    rolled_back: Mutex<HashSet<String>>,
-    touched: Mutex<HashSet<(String, String)>>,
+pub(super) struct Notes {
+    pub(super) committed: Mutex<Vec<Committed>>,
+    pub(super) rolled_back: Mutex<HashSet<String>>,
+    pub(super) touched: Mutex<HashSet<(String, String)>>,
     /// Faults that may each cost `in_flight_max` duplicates.
-    costly: AtomicUsize,
-}
-
-/// What a relay's supervisor is told.
-enum Order {
-    Kill { down_for: Duration },
-    Arm { step: Step, times: u32, down_for: Duration },
-    Freeze { lasts: Duration },
-    Restart { down_for: Duration },
+    pub(super) costly: AtomicUsize,
 }
 
 /// Where one route goes.
-struct Line {
-    definition: RouteDefinition,
-    destination: Arc<Destination>,
-    consumer: Consumer,
+pub(super) struct Line {
+    pub(super) definition: RouteDefinition,
+    pub(super) destination: Arc<Destination>,
+    pub(super) consumer: Consumer,
 }
 
-struct World {
-    plan: Plan,
-    control: Control,
-    seed: u64,
-    store: Memory,
-    clock: TokioClock,
-    weather: Vec<Arc<Weather>>,
-    roads: Vec<Line>,
-    unleased: Arc<AtomicU64>,
-    unfenced: Arc<AtomicU64>,
-    handed_out: Arc<AtomicU64>,
-    notes: Notes,
+pub(super) struct World {
+    pub(super) plan: Plan,
+    pub(super) control: Control,
+    pub(super) seed: u64,
+    pub(super) store: Memory,
+    pub(super) clock: TokioClock,
+    pub(super) weather: Vec<Arc<Weather>>,
+    pub(super) roads: Vec<Line>,
+    pub(super) unleased: Arc<AtomicU64>,
+    pub(super) unfenced: Arc<AtomicU64>,
+    pub(super) handed_out: Arc<AtomicU64>,
+    pub(super) notes: Notes,
 }
 
 pub(super) async fn run(seed: u64, control: Control) -> Report {
@@ -174,122 +163,6 @@ impl World {
                 self.notes.committed.lock().expect("never poisoned").extend(batch);
             }
         }
-    }
-
-    /// Keeps one relay running, life after life.
-    async fn supervise(self: Arc<Self>, relay: usize, mut orders: mpsc::UnboundedReceiver<Order>) {
-        let mut life = 0;
-        let mut down_for = Duration::ZERO;
-        loop {
-            sleep(down_for).await;
-            life += 1;
-            let process = Process::new();
-            let (stop, stopped) = oneshot::channel::<()>();
-            let running = tokio::spawn(self.relay(relay, life, &process).run(async move {
-                if stopped.await.is_err() {
-                    std::future::pending::<()>().await;
-                }
-            }));
-            down_for = Duration::from_millis(100);
-            loop {
-                tokio::select! {
-                    biased;
-                    () = process.died.notified() => {
-                        self.notes.costly.fetch_add(1, Ordering::Relaxed);
-                        break;
-                    }
-                    order = orders.recv() => match order {
-                        Some(Order::Kill { down_for: pause }) => {
-                            down_for = pause;
-                            process.kill();
-                        }
-                        Some(Order::Arm { step, times, down_for: pause }) => {
-                            down_for = pause;
-                            process.arm(step, times);
-                        }
-                        Some(Order::Freeze { lasts }) => {
-                            process.freeze();
-                            let process = process.clone();
-                            tokio::spawn(async move {
-                                sleep(lasts).await;
-                                process.thaw();
-                            });
-                        }
-                        Some(Order::Restart { down_for: pause }) => {
-                            down_for = pause;
-                            let asked = Instant::now();
-                            let _ = stop.send(());
-                            let ended = async {
-                                while !running.is_finished() {
-                                    sleep(Duration::from_millis(10)).await;
-                                }
-                            };
-                            let died = tokio::select! {
-                                biased;
-                                () = process.died.notified() => true,
-                                () = ended => false,
-                            };
-                            if died || asked.elapsed() >= GRACE {
-                                self.notes.costly.fetch_add(1, Ordering::Relaxed);
-                            }
-                            break;
-                        }
-                        None => std::future::pending().await,
-                    },
-                }
-            }
-            running.abort();
-        }
-    }
-
-    fn relay(&self, relay: usize, life: u64, process: &Arc<Process>) -> Relay {
-        let lease = Arc::new(LeaseWatch::default());
-        let inner = self.control.database(Arc::new(self.store.clone()), process);
-        let faulty: Arc<dyn Store> = Arc::new(FaultyStore {
-            inner,
-            process: process.clone(),
-            weather: self.weather[relay].clone(),
-            lease: lease.clone(),
-            unfenced: self.unfenced.clone(),
-            handed_out: self.handed_out.clone(),
-        });
-        let store = self.control.store(faulty, process);
-        let options = RelayOptions {
-            name: format!("relay-{relay}"),
-            lease: self.plan.lease,
-            in_flight_max: self.plan.in_flight_max,
-            shutdown_grace: GRACE,
-            take: Budget { rows: self.plan.take_rows, bytes: 1 << 20 },
-            retention: None,
-            ..RelayOptions::default()
-        };
-        let retry = RetryPolicy {
-            delays: Delays::Exponential { base: Duration::from_millis(40), max: Duration::from_millis(400) },
-            jitter: 0.2,
-            attempts: self.plan.attempts,
-        };
-        let relay = Relay::new(options)
-            .clock(Arc::new(SystemClock::new()))
-            .deterministic(format!("boot-{relay}-{life}"), self.seed ^ (life << 8) ^ relay as u64);
-        self.roads.iter().fold(relay, |relay, road| {
-            let transport = Arc::new(FaultyTransport {
-                inner: self.control.transport(Arc::new(Road(road.destination.clone()))),
-                process: process.clone(),
-                lease: lease.clone(),
-                unleased: self.unleased.clone(),
-            });
-            let store = store.clone();
-            relay.serve(RouteRun {
-                store_name: "memory".to_owned(),
-                store: Box::pin(async move { store }),
-                definition: road.definition.clone(),
-                transport,
-                retry: retry.clone(),
-                breaker: BreakerPolicy { cooldown: Duration::from_millis(100), ..BreakerPolicy::default() },
-                rate: None,
-                poll: Poll::default(),
-            })
-        })
     }
 
     /// Makes happen what the plan says, when it says.
