@@ -1,5 +1,6 @@
 //! Dead letters: listing, making them due again, discarding them.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use postroom_core::view::{Affected, DeliveryRow};
@@ -13,7 +14,7 @@ use super::replay::{Summary, step};
 use super::selection;
 use crate::clock::timestamp;
 use crate::error::Fault;
-use crate::events::signed;
+use crate::events::{maybe_text, signed, text};
 use crate::release::release;
 use crate::store::Inner;
 
@@ -65,10 +66,10 @@ fn delivery_row(store: &str, row: &SqliteRow) -> Result<DeliveryRow, sqlx::Error
         store: store.to_owned(),
         route: row.try_get("route")?,
         position: row.try_get("seq")?,
-        id: row.try_get("id")?,
-        event_type: row.try_get("type")?,
-        key: row.try_get("ordering_key")?,
-        tenant: row.try_get("tenant")?,
+        id: text(row, "id")?.into_owned(),
+        event_type: text(row, "type")?.into_owned(),
+        key: maybe_text(row, "ordering_key")?.map(Cow::into_owned),
+        tenant: maybe_text(row, "tenant")?.map(Cow::into_owned),
         state: parse_state(row.try_get("state")?)?,
         attempts: row.try_get("attempts")?,
         code: row.try_get("code")?,
@@ -113,8 +114,8 @@ async fn matched(
     for row in &query.build().fetch_all(conn).await? {
         let route: String = row.try_get("route")?;
         handles.push(row.try_get("handle")?);
-        if let (true, Some(key)) = (row.try_get("blocks")?, row.try_get::<Option<String>, _>("key")?) {
-            held.insert((route.clone(), key));
+        if let (true, Some(key)) = (row.try_get("blocks")?, maybe_text(row, "key")?) {
+            held.insert((route.clone(), key.into_owned()));
         }
         if !row.try_get::<bool, _>("replay")? {
             *counted.entry(route.clone()).or_default() += 1;

@@ -8,7 +8,7 @@ use super::actions::{Action, record};
 use super::dead::parse_state;
 use crate::clock::timestamp;
 use crate::error::Fault;
-use crate::events::{count, signed};
+use crate::events::{count, signed, text};
 use crate::release::release;
 use crate::routes;
 use crate::store::Inner;
@@ -29,7 +29,7 @@ pub(super) async fn blocked(inner: &Inner, route: Option<&str>, limit: usize) ->
                         store: store.clone(),
                         route: row.try_get("route")?,
                         key: row.try_get("key")?,
-                        head_id: row.try_get("id")?,
+                        head_id: text(row, "id")?.into_owned(),
                         head_position: row.try_get("seq")?,
                         head_state: parse_state(row.try_get("state")?)?,
                         attempts: row.try_get("attempts")?,
@@ -114,7 +114,7 @@ async fn give_up(conn: &mut SqliteConnection, route: &str, key: &str, now: i64) 
     .bind(now)
     .execute(conn)
     .await?;
-    Ok(head.try_get("id")?)
+    Ok(text(&head, "id")?.into_owned())
 }
 
 fn not_blocked(operation: &'static str, route: &str, key: &str) -> StoreError {

@@ -1,5 +1,6 @@
 //! Sends settled events again, as deliveries of their own that block nobody and are part of no count.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use postroom_core::view::Affected;
@@ -12,6 +13,7 @@ use super::actions::{Action, record};
 use super::selection;
 use crate::clock::{span, timestamp};
 use crate::error::Fault;
+use crate::events::{maybe_text, wanted};
 use crate::routes::{self, Registered};
 use crate::source::checkpoint::Checkpoint;
 use crate::store::Inner;
@@ -38,7 +40,7 @@ impl Summary {
     pub(super) fn add(&mut self, route: &str, row: &SqliteRow) -> Result<(), sqlx::Error> {
         let occurred_at = row.try_get("occurred_at")?;
         let appended_at: i64 = row.try_get("appended_at")?;
-        self.keys.extend(row.try_get::<Option<String>, _>("ordering_key")?);
+        self.keys.extend(maybe_text(row, "ordering_key")?.map(Cow::into_owned));
         self.oldest = Some(self.oldest.map_or(occurred_at, |oldest| oldest.min(occurred_at)));
         self.affected.deliveries += 1;
         *self.affected.routes.entry(route.to_owned()).or_default() += 1;
@@ -162,9 +164,7 @@ async fn open(conn: &mut SqliteConnection, rows: &[SqliteRow]) -> Result<HashSet
 }
 
 fn wants(route: &Registered, hwm: i64, unsettled: &Ranges, seq: i64, row: &SqliteRow) -> Result<bool, sqlx::Error> {
-    Ok(seq <= hwm
-        && !unsettled.contains(seq)
-        && route.filter.matches_parts(row.try_get("type")?, row.try_get("aggregate_type")?, row.try_get("tenant")?))
+    Ok(seq <= hwm && !unsettled.contains(seq) && wanted(&route.filter, row)?)
 }
 
 /// Makes the deliveries; returns how many are new.
