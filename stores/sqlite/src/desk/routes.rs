@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use postroom_core::view::{LaneRow, RelayRow, RouteDetail, RouteStatus};
-use postroom_core::{Actor, Pattern, RouteDefinition, RouteHealth, RouteState, StoreError, StoreErrorKind};
+use postroom_core::{Actor, Pattern, RouteDefinition, RouteHealth, RouteState, StoreError};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 
@@ -216,43 +216,3 @@ async fn set_paused(
     inner.wake.wake();
     Ok(changed)
 }
-
-pub(super) async fn forget(inner: &Inner, route: &str, actor: &Actor) -> Result<(), StoreError> {
-    let (route, actor, now) = (route.to_owned(), actor.clone(), inner.now());
-    inner
-        .db
-        .write("forget", move |conn| {
-            Box::pin(async move {
-                routes::need(conn, &route, "forget").await?;
-                if let Some((name, boot)) = routes::live_relay(conn, &route, "", now).await? {
-                    return Err(StoreError::new(
-                        StoreErrorKind::Conflict,
-                        "forget",
-                        format!("route {route:?} is served by relay {name} ({boot}), which is alive"),
-                    )
-                    .hint("stop the relay, or take the route out of its configuration first")
-                    .into());
-                }
-                let open: i64 = sqlx::query_scalar("select count(*) from postroom_delivery where route = ?1")
-                    .bind(&route)
-                    .fetch_one(&mut *conn)
-                    .await?;
-                for statement in FORGET {
-                    sqlx::query(*statement).bind(&route).execute(&mut *conn).await?;
-                }
-                record(conn, &Action::of(&actor, "route.forget"), &route, count(open), now).await?;
-                Ok(())
-            })
-        })
-        .await
-}
-
-const FORGET: &[&str] = &[
-    "delete from postroom_attempt where route = ?1",
-    "delete from postroom_delivery where route = ?1",
-    "delete from postroom_receipt where route = ?1",
-    "delete from postroom_stat where route = ?1",
-    "delete from postroom_checkpoint where route = ?1",
-    "delete from postroom_lane where route = ?1",
-    "delete from postroom_route where name = ?1",
-];
