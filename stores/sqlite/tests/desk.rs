@@ -510,3 +510,31 @@ async fn a_route_with_much_is_forgotten_in_turns_and_the_counts_agree_after_each
     let counts: Vec<_> = desk.actions(9).await.unwrap().into_iter().map(|a| (a.action, a.count)).collect();
     assert_eq!(counts, [("route.forget".into(), 7_000), ("route.forget".into(), 5_000)]);
 }
+
+#[tokio::test]
+async fn retention_counts_only_when_something_is_old_enough() {
+    let shop = many(false).await;
+    let desk = shop.store.desk();
+    // Whoever counts finds this.
+    sqlx::query("delete from postroom_log where seq = 2").execute(shop.store.pool()).await.unwrap();
+    sqlx::query("update postroom_log set appended_at = 4000000000000000").execute(shop.store.pool()).await.unwrap();
+    let keep = Retention { delivered: Some(SECOND), attempts: None, inbox: Some(SECOND) };
+    assert_eq!(desk.prune(&keep, false).await.unwrap(), postroom_core::view::Pruned::default());
+    let keep = Retention { attempts: Some(SECOND), ..keep };
+    assert_eq!(desk.prune(&keep, false).await.unwrap_err().kind, StoreErrorKind::Conflict);
+    assert_eq!(shop.number("select count(*) from postroom_receipt").await, 12_000);
+}
+
+#[tokio::test]
+async fn old_tries_are_found_behind_those_of_deliveries_that_are_not_done() {
+    let shop = many(true).await;
+    let attempts = "insert into postroom_attempt (delivery, round, attempt, route, seq, at, outcome, code, error, took_ms) \
+         select handle, 0, 1, route, seq, 0, 'permanent', 'c', 'e', 1 from postroom_delivery order by handle";
+    sqlx::query(attempts).execute(shop.store.pool()).await.unwrap();
+    sqlx::query("delete from postroom_delivery where seq > 5000").execute(shop.store.pool()).await.unwrap();
+    sqlx::query("update postroom_checkpoint set discarded = 7000").execute(shop.store.pool()).await.unwrap();
+    let keep = Retention { delivered: None, attempts: Some(SECOND), inbox: None };
+    assert_eq!(shop.store.desk().prune(&keep, true).await.unwrap().attempts, 7_000);
+    assert_eq!(shop.store.desk().prune(&keep, false).await.unwrap().attempts, 7_000);
+    assert_eq!(shop.number("select count(*) from postroom_attempt").await, 5_000);
+}
