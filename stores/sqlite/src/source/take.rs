@@ -73,7 +73,7 @@ impl Shared {
         let answer = self
             .inner
             .db
-            .read("take", move |conn| Box::pin(async move { Ok(look::look(conn, &question).await?) }))
+            .look("take", move |conn| Box::pin(async move { Ok(look::look(conn, &question).await?) }))
             .await?;
         self.apply(state, version, now, standing, answer).await
     }
@@ -82,7 +82,7 @@ impl Shared {
         let (route, boot) = (Arc::clone(&self.route), self.relay.boot.clone());
         self.inner
             .db
-            .read("take", move |conn| Box::pin(async move { lane::look(conn, &route.name, &boot, now).await }))
+            .look("take", move |conn| Box::pin(async move { lane::look(conn, &route.name, &boot, now).await }))
             .await
     }
 
@@ -94,7 +94,7 @@ impl Shared {
         let waiting = self
             .inner
             .db
-            .read("take", move |conn| Box::pin(async move { Ok(followers(conn, &route.name, &asked, max).await?) }))
+            .look("take", move |conn| Box::pin(async move { Ok(followers(conn, &route.name, &asked, max).await?) }))
             .await?;
         if waiting < max {
             owned.full_key = None;
