@@ -83,7 +83,8 @@ pub(crate) fn not_registered(name: &str, operation: &'static str) -> StoreError 
         .hint("`postroom route ls` shows the routes that are")
 }
 
-/// A live relay that serves the route, other than `boot`.
+/// A live relay that serves the route, other than `boot`. One whose heartbeat lies further ahead than its lease is of
+/// before the clock was set back, and gone: a living one corrects that at its next renewal.
 pub(crate) async fn live_relay(
     conn: &mut SqliteConnection,
     route: &str,
@@ -92,7 +93,8 @@ pub(crate) async fn live_relay(
 ) -> Result<Option<(String, String)>, sqlx::Error> {
     sqlx::query_as(
         "select name, boot from postroom_relay \
-         where boot <> ?1 and alive_until > ?2 and json_type(routes, ?3) is not null limit 1",
+         where boot <> ?1 and alive_until > ?2 and seen_at - ?2 <= alive_until - seen_at \
+         and json_type(routes, ?3) is not null limit 1",
     )
     .bind(boot)
     .bind(now)

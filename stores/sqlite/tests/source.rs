@@ -535,3 +535,38 @@ async fn a_schema_version_that_could_not_be_read_is_refused() {
         assert!(refused.to_string().contains("CHECK"), "{refused}");
     }
 }
+
+#[tokio::test]
+async fn a_dead_relay_of_before_the_clock_was_set_back_is_gone() {
+    let shop = Shop::open().await;
+    let day = Duration::from_hours(24);
+    shop.clock.advance(day);
+    let source = shop.all().await;
+    shop.append_key("k", 1..=1).await;
+    assert_eq!(take(&source).await.len(), 1);
+    let other = shop.source("b", &from_beginning("r")).await;
+    assert!(take(&other).await.is_empty(), "somebody else's lane was taken");
+    shop.clock.set_back(day);
+    let desk = shop.store.desk();
+    assert!(desk.relays().await.unwrap().iter().all(|relay| !relay.alive));
+    // A living one corrects itself; the other is dead.
+    other.renew(&RouteHealth::running()).await.unwrap();
+    assert_eq!(ids(&take(&other).await), ["k-1"]);
+    assert_eq!(source.settle(&[]).await.unwrap().lanes, 1, "it does not know yet");
+    assert!(take(&source).await.is_empty(), "two relays have one lane");
+    let alive: Vec<_> = desk.relays().await.unwrap().into_iter().filter(|r| r.alive).map(|r| r.boot).collect();
+    assert_eq!(alive, ["b"]);
+}
+
+#[tokio::test]
+async fn a_clock_set_back_a_little_takes_no_lane_away() {
+    let shop = Shop::open().await;
+    shop.clock.advance(LEASE);
+    let source = shop.all().await;
+    assert!(take(&source).await.is_empty());
+    let other = shop.source("b", &from_beginning("r")).await;
+    shop.clock.set_back(LEASE / 2);
+    shop.append_key("k", 1..=1).await;
+    assert!(take(&other).await.is_empty());
+    assert_eq!(take(&source).await.len(), 1);
+}
