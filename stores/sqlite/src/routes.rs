@@ -152,10 +152,14 @@ pub(crate) async fn register(conn: &mut SqliteConnection, route: &RouteDefinitio
     if new == 0 {
         return Ok(false);
     }
-    sqlx::query("insert into postroom_lane (route, lane, holder, term) values (?1, 0, null, 0)")
-        .bind(&route.name)
-        .execute(&mut *conn)
-        .await?;
+    // Terms go on after those of forgotten routes: a relay of before must not find its own again.
+    sqlx::query(
+        "insert into postroom_lane (route, lane, holder, term) \
+         values (?1, 0, null, coalesce((select value from postroom_meta where name = 'term'), 0))",
+    )
+    .bind(&route.name)
+    .execute(&mut *conn)
+    .await?;
     sqlx::query(include_str!("sql/register_checkpoint.sql")).bind(&route.name).execute(conn).await?;
     Ok(true)
 }

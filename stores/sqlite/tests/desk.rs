@@ -538,3 +538,18 @@ async fn old_tries_are_found_behind_those_of_deliveries_that_are_not_done() {
     assert_eq!(shop.store.desk().prune(&keep, false).await.unwrap().attempts, 7_000);
     assert_eq!(shop.number("select count(*) from postroom_attempt").await, 5_000);
 }
+
+#[tokio::test]
+async fn terms_of_a_route_that_was_forgotten_never_come_again() {
+    let shop = Shop::open().await;
+    let mut last = 0;
+    for n in 1..=3 {
+        let source = shop.all().await;
+        shop.append_key("k", n..=n).await;
+        let term = take(&source).await[0].lane.term;
+        assert!(term > last, "{term} after {last}");
+        last = term;
+        source.release().await.unwrap();
+        shop.store.desk().forget("r", &actor()).await.unwrap();
+    }
+}

@@ -23,8 +23,10 @@ const RECEIPTS: &str = "delete from postroom_receipt where number in \
 /// Tries have no index by route, so a turn looks at a stretch of the table.
 const ATTEMPTS: &str = "delete from postroom_attempt where route = ?1 and rowid > ?2 and rowid <= ?2 + 5000";
 
-/// What is left after the turns: a little of each, and the route itself.
+/// What is left after the turns: a little of each, and the route itself, whose highest term is kept.
 const LAST: &[&str] = &[
+    "insert into postroom_meta (name, value) select 'term', max(term) from postroom_lane where route = ?1 having count(*) > 0 \
+     on conflict (name) do update set value = max(value, excluded.value)",
     "delete from postroom_delivery where route = ?1",
     "delete from postroom_receipt where route = ?1",
     "delete from postroom_stat where route = ?1",
