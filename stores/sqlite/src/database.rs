@@ -19,6 +19,8 @@ use crate::writer::{Work, Writer};
 
 /// How long a writer waits for another one.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// What is left of a WAL that has grown, once it is folded in.
+const WAL_BYTES_KEPT: u64 = 64 * 1024 * 1024;
 /// Connections for callers and their transactions.
 const CALLERS_MAX: u32 = 8;
 /// Connections for what operators read.
@@ -197,7 +199,10 @@ fn connect_options(options: &SqliteOptions) -> SqliteConnectOptions {
         .synchronous(SqliteSynchronous::Full)
         .disable_statement_logging();
     // Changing the journal is a write; a file opened for looking keeps what it has.
-    if options.read_only { connect } else { connect.journal_mode(SqliteJournalMode::Wal) }
+    if options.read_only {
+        return connect;
+    }
+    connect.journal_mode(SqliteJournalMode::Wal).pragma("journal_size_limit", WAL_BYTES_KEPT.to_string())
 }
 
 fn check_path(path: &Path, shown: &str, create: bool) -> Result<(), StoreError> {
