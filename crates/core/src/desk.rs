@@ -172,7 +172,8 @@ pub trait Desk: Send + Sync {
     async fn blocked_keys(&self, route: Option<&str>, limit: usize) -> Result<Vec<BlockedKey>, StoreError>;
     /// Lets the key go on while its head keeps its own retries. Returns how many were waiting.
     async fn unblock(&self, route: &str, key: &str, actor: &Actor) -> Result<u64, StoreError>;
-    /// Gives the head of the key up and lets the key go on. Returns the head's event id.
+    /// Gives the head of the key up and lets the key go on. Returns the head's event id. A head that only has its turn and
+    /// never failed is not given up: [`crate::StoreErrorKind::NotFound`].
     async fn skip_head(&self, route: &str, key: &str, actor: &Actor) -> Result<String, StoreError>;
 
     /// Acceptances, newest first.

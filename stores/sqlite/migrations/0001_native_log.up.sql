@@ -23,7 +23,7 @@ create table postroom_log (
   attributes     text not null default '{}' check (json_type(attributes) = 'object'),
   correlation_id text,
   causation_id   text,
-  schema_version integer not null default 1,
+  schema_version integer not null default 1 check (schema_version between -2147483648 and 2147483647),
   occurred_at    integer not null default (cast((julianday('now') - 2440587.5) * 86400000000 as integer)),
   available_at   integer,
   appended_at    integer not null default (cast((julianday('now') - 2440587.5) * 86400000000 as integer)),

@@ -19,10 +19,14 @@ use crate::writer::{Work, Writer};
 
 /// How long a writer waits for another one.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// What is left of a WAL that has grown, once it is folded in.
+const WAL_BYTES_KEPT: u64 = 64 * 1024 * 1024;
 /// Connections for callers and their transactions.
 const CALLERS_MAX: u32 = 8;
-/// Connections for our own reads.
+/// Connections for what operators read.
 const READERS_MAX: u32 = 4;
+/// Connections for what relays read: looking must never slow them.
+const TAKERS_MAX: u32 = 2;
 /// The first SQLite without the WAL-reset bug, which can damage a file that several processes write.
 const SQLITE_NEEDED: (u32, u32, u32) = (3, 51, 3);
 
@@ -32,6 +36,7 @@ pub(crate) struct Database {
     pub(crate) path: String,
     pub(crate) pool: SqlitePool,
     readers: SqlitePool,
+    takers: SqlitePool,
     writer: Arc<Writer>,
     connect: SqliteConnectOptions,
     ear: Mutex<Ear>,
@@ -71,6 +76,7 @@ impl Database {
         let database = Self {
             pool: pool(CALLERS_MAX),
             readers: pool(READERS_MAX),
+            takers: pool(TAKERS_MAX),
             writer: Arc::new(Writer::new(pool(1), path.clone())),
             connect: connect.clone(),
             ear: Mutex::default(),
@@ -108,15 +114,32 @@ impl Database {
         self.writer.write(operation, work).await
     }
 
-    /// Runs the work on one snapshot of the file.
+    /// Runs an operator's work on one snapshot of the file.
     pub(crate) async fn read<T, F>(&self, operation: &'static str, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: for<'c> FnOnce(&'c mut SqliteConnection) -> Work<'c, T> + Send + 'static,
     {
-        let readers = self.readers.clone();
+        self.read_by(&self.readers, operation, work).await
+    }
+
+    /// Runs a relay's work on one snapshot of the file.
+    pub(crate) async fn look<T, F>(&self, operation: &'static str, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(&'c mut SqliteConnection) -> Work<'c, T> + Send + 'static,
+    {
+        self.read_by(&self.takers, operation, work).await
+    }
+
+    async fn read_by<T, F>(&self, pool: &SqlitePool, operation: &'static str, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(&'c mut SqliteConnection) -> Work<'c, T> + Send + 'static,
+    {
+        let pool = pool.clone();
         let read = tokio::spawn(async move {
-            let mut conn = readers.acquire().await?;
+            let mut conn = pool.acquire().await?;
             let result = snapshot(&mut conn, work).await;
             if matches!(result, Err(Fault::Database(_))) {
                 // Whatever it was, the next reader starts with a clean one.
@@ -176,7 +199,10 @@ fn connect_options(options: &SqliteOptions) -> SqliteConnectOptions {
         .synchronous(SqliteSynchronous::Full)
         .disable_statement_logging();
     // Changing the journal is a write; a file opened for looking keeps what it has.
-    if options.read_only { connect } else { connect.journal_mode(SqliteJournalMode::Wal) }
+    if options.read_only {
+        return connect;
+    }
+    connect.journal_mode(SqliteJournalMode::Wal).pragma("journal_size_limit", WAL_BYTES_KEPT.to_string())
 }
 
 fn check_path(path: &Path, shown: &str, create: bool) -> Result<(), StoreError> {
@@ -219,7 +245,28 @@ fn check_library(version: &str) -> Result<(), StoreError> {
 
 #[cfg(test)]
 mod tests {
+    use postroom_core::{Budget, Event, RelayIdentity, RouteDefinition, RouteHealth, Start, Store};
+
     use super::*;
+    use crate::store::Sqlite;
+
+    #[tokio::test]
+    async fn a_relay_takes_and_renews_while_operators_use_every_reader() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Sqlite::create(folder.path().join("shop.db")).await.unwrap();
+        let relay =
+            RelayIdentity { name: "r".into(), boot: "b".into(), version: "0".into(), lease: Duration::from_mins(1) };
+        let route = RouteDefinition { start: Start::Beginning, ..RouteDefinition::new("r") };
+        let source = store.source(&relay, &route).await.unwrap();
+        store.desk().append(&[Event::new("t")]).await.unwrap();
+        let mut looking = Vec::new();
+        for _ in 0..READERS_MAX {
+            looking.push(store.inner.db.readers.acquire().await.unwrap());
+        }
+        let taken = source.take(Budget { rows: 10, bytes: 1 << 20 }).await.unwrap();
+        assert_eq!(taken.deliveries.len(), 1);
+        source.renew(&RouteHealth::running()).await.unwrap();
+    }
 
     #[test]
     fn a_library_with_the_wal_reset_bug_is_refused() {

@@ -76,7 +76,7 @@ fn explain(error: sqlx::Error, operation: &'static str, path: &str) -> StoreErro
         (_, Some(code::BUSY | code::LOCKED)) => make(
             K::Busy,
             format!("{path} is locked by another writer"),
-            "look for a transaction that stays open; writers wait 5 s for each other",
+            "look for a transaction that stays open; `begin` waits 5 s for other writers, the store's own writes 15 s",
         ),
         (_, Some(code::READONLY | code::PERM | code::AUTH)) => make(
             K::Refused,

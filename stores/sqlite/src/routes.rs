@@ -83,7 +83,8 @@ pub(crate) fn not_registered(name: &str, operation: &'static str) -> StoreError 
         .hint("`postroom route ls` shows the routes that are")
 }
 
-/// A live relay that serves the route, other than `boot`.
+/// A live relay that serves the route, other than `boot`. One whose heartbeat lies further ahead than its lease is of
+/// before the clock was set back, and gone: a living one corrects that at its next renewal.
 pub(crate) async fn live_relay(
     conn: &mut SqliteConnection,
     route: &str,
@@ -92,7 +93,8 @@ pub(crate) async fn live_relay(
 ) -> Result<Option<(String, String)>, sqlx::Error> {
     sqlx::query_as(
         "select name, boot from postroom_relay \
-         where boot <> ?1 and alive_until > ?2 and json_type(routes, ?3) is not null limit 1",
+         where boot <> ?1 and alive_until > ?2 and seen_at - ?2 <= alive_until - seen_at \
+         and json_type(routes, ?3) is not null limit 1",
     )
     .bind(boot)
     .bind(now)
@@ -150,10 +152,14 @@ pub(crate) async fn register(conn: &mut SqliteConnection, route: &RouteDefinitio
     if new == 0 {
         return Ok(false);
     }
-    sqlx::query("insert into postroom_lane (route, lane, holder, term) values (?1, 0, null, 0)")
-        .bind(&route.name)
-        .execute(&mut *conn)
-        .await?;
+    // Terms go on after those of forgotten routes: a relay of before must not find its own again.
+    sqlx::query(
+        "insert into postroom_lane (route, lane, holder, term) \
+         values (?1, 0, null, coalesce((select value from postroom_meta where name = 'term'), 0))",
+    )
+    .bind(&route.name)
+    .execute(&mut *conn)
+    .await?;
     sqlx::query(include_str!("sql/register_checkpoint.sql")).bind(&route.name).execute(conn).await?;
     Ok(true)
 }

@@ -16,7 +16,8 @@ use crate::error::{Fault, is_busy};
 /// Work on a connection.
 pub(crate) type Work<'c, T> = Pin<Box<dyn Future<Output = Result<T, Fault>> + Send + 'c>>;
 
-/// How often a `begin` that found the file locked for the whole busy time-out is tried in all.
+/// How often a `begin` that found the file locked for the whole busy time-out is tried in all. `error` tells people how
+/// long that is.
 const BEGIN_TRIES: u32 = 3;
 /// Most pieces of work in one transaction.
 const TOGETHER_MAX: usize = 64;

@@ -1,4 +1,5 @@
 //! What operators see and do.
+#![allow(clippy::unwrap_used, reason = "helpers are part of the tests")]
 
 mod common;
 
@@ -407,4 +408,148 @@ async fn rows_of_a_clock_that_ran_ahead_do_not_stop_retention() {
     let pruned = shop.store.desk().prune(&Retention::default(), false).await.unwrap();
     assert_eq!((pruned.events, pruned.inbox), (5, 2_500));
     shop.audit().await;
+}
+
+/// 12,000 events that route `r`, which nobody serves, has read; all dead letters, or all delivered.
+async fn many(dead: bool) -> Shop {
+    let shop = Shop::open().await;
+    shop.store.desk().register(&[from_beginning("r")]).await.unwrap();
+    let mut tx = shop.store.begin().await.unwrap();
+    for sql in [
+        "with recursive n (i) as (select 1 union all select i + 1 from n where i < 12000) \
+         insert into postroom_log (type, payload) select 't', 'null' from n",
+        if dead {
+            "insert into postroom_delivery (route, seq, state, since) select 'r', seq, 'dead', 0 \
+             from postroom_log order by seq"
+        } else {
+            "insert into postroom_receipt (route, lane, first, last, ranges, at) \
+             select 'r', 0, seq, seq, json_array(json_array(seq, seq)), 0 from postroom_log"
+        },
+        if dead {
+            "update postroom_checkpoint set hwm = 12000, seen = 12000, parked = 12000"
+        } else {
+            "update postroom_checkpoint set hwm = 12000, seen = 12000, delivered = 12000"
+        },
+    ] {
+        sqlx::query(sql).execute(&mut *tx).await.unwrap();
+    }
+    tx.commit().await.unwrap();
+    shop.audit().await;
+    shop
+}
+
+/// Breaks what an action does to number 7,000, and makes it whole again.
+async fn broken(shop: &Shop, on: &str) {
+    let sql = format!("create trigger broken before {on} begin select raise(abort, 'broken'); end");
+    sqlx::query(sqlx::AssertSqlSafe(sql)).execute(shop.store.pool()).await.unwrap();
+}
+
+async fn mended(shop: &Shop) {
+    sqlx::query("drop trigger broken").execute(shop.store.pool()).await.unwrap();
+    shop.audit().await;
+}
+
+#[tokio::test]
+async fn a_large_replay_is_done_in_turns_and_can_be_taken_up_again() {
+    let shop = many(false).await;
+    let desk = shop.store.desk();
+    broken(&shop, "insert on postroom_delivery when new.seq = 7000").await;
+    desk.replay(&Selection::default(), EVERYTHING, &actor()).await.unwrap_err();
+    mended(&shop).await;
+    assert_eq!(shop.number("select count(*) from postroom_delivery").await, 5_000, "one transaction for all");
+    assert_eq!(desk.actions(1).await.unwrap()[0].count, 5_000);
+    assert_eq!(desk.replay(&Selection::default(), EVERYTHING, &actor()).await.unwrap().deliveries, 7_000);
+    assert_eq!(shop.number("select count(*) from postroom_delivery").await, 12_000);
+    assert_eq!(desk.actions(1).await.unwrap()[0].count, 7_000);
+}
+
+#[tokio::test]
+async fn many_dead_letters_are_replayed_in_turns_at_one_rate() {
+    let shop = many(true).await;
+    let desk = shop.store.desk();
+    broken(&shop, "update on postroom_delivery when new.seq = 7000").await;
+    desk.replay_dead(&Selection::default(), EVERYTHING, &actor()).await.unwrap_err();
+    mended(&shop).await;
+    assert_eq!(shop.number("select count(*) from postroom_delivery where state = 'due'").await, 5_000);
+    assert_eq!(desk.actions(1).await.unwrap()[0].count, 5_000);
+    let how = ReplayOptions { rate: Some(1.0), ..EVERYTHING };
+    assert_eq!(desk.replay_dead(&Selection::default(), how, &actor()).await.unwrap().deliveries, 7_000);
+    let last = "select (max(due) - (select min(due) from postroom_delivery)) / 1000000 from postroom_delivery";
+    assert_eq!(shop.number(last).await, 6_999, "each turn began its rate anew");
+    assert_eq!(desk.actions(1).await.unwrap()[0].count, 7_000);
+}
+
+#[tokio::test]
+async fn many_dead_letters_are_discarded_in_turns_and_the_counts_agree_after_each() {
+    let shop = many(true).await;
+    let desk = shop.store.desk();
+    broken(&shop, "delete on postroom_delivery when old.seq = 7000").await;
+    desk.discard_dead(&Selection::default(), false, &actor()).await.unwrap_err();
+    mended(&shop).await;
+    assert_eq!(shop.number("select count(*) from postroom_delivery").await, 7_000);
+    assert_eq!(desk.discard_dead(&Selection::default(), false, &actor()).await.unwrap().deliveries, 7_000);
+    shop.audit().await;
+    assert_eq!(desk.audit().await.unwrap()[0].counts.discarded, 12_000);
+}
+
+#[tokio::test]
+async fn a_route_with_much_is_forgotten_in_turns_and_the_counts_agree_after_each() {
+    let shop = many(true).await;
+    let desk = shop.store.desk();
+    let attempts = "insert into postroom_attempt (delivery, round, attempt, route, seq, at, outcome, code, error, took_ms) \
+         select handle, 0, 1, route, seq, 0, 'permanent', 'c', 'e', 1 from postroom_delivery";
+    sqlx::query(attempts).execute(shop.store.pool()).await.unwrap();
+    broken(&shop, "delete on postroom_delivery when old.seq = 7000").await;
+    desk.forget("r", &actor()).await.unwrap_err();
+    mended(&shop).await;
+    assert_eq!(shop.number("select count(*) from postroom_delivery").await, 7_000, "one transaction for all");
+    desk.forget("r", &actor()).await.unwrap();
+    let left = "select (select count(*) from postroom_delivery) + (select count(*) from postroom_attempt) \
+         + (select count(*) from postroom_receipt) + (select count(*) from postroom_route)";
+    assert_eq!(shop.number(left).await, 0);
+    let counts: Vec<_> = desk.actions(9).await.unwrap().into_iter().map(|a| (a.action, a.count)).collect();
+    assert_eq!(counts, [("route.forget".into(), 7_000), ("route.forget".into(), 5_000)]);
+}
+
+#[tokio::test]
+async fn retention_counts_only_when_something_is_old_enough() {
+    let shop = many(false).await;
+    let desk = shop.store.desk();
+    // Whoever counts finds this.
+    sqlx::query("delete from postroom_log where seq = 2").execute(shop.store.pool()).await.unwrap();
+    sqlx::query("update postroom_log set appended_at = 4000000000000000").execute(shop.store.pool()).await.unwrap();
+    let keep = Retention { delivered: Some(SECOND), attempts: None, inbox: Some(SECOND) };
+    assert_eq!(desk.prune(&keep, false).await.unwrap(), postroom_core::view::Pruned::default());
+    let keep = Retention { attempts: Some(SECOND), ..keep };
+    assert_eq!(desk.prune(&keep, false).await.unwrap_err().kind, StoreErrorKind::Conflict);
+    assert_eq!(shop.number("select count(*) from postroom_receipt").await, 12_000);
+}
+
+#[tokio::test]
+async fn old_tries_are_found_behind_those_of_deliveries_that_are_not_done() {
+    let shop = many(true).await;
+    let attempts = "insert into postroom_attempt (delivery, round, attempt, route, seq, at, outcome, code, error, took_ms) \
+         select handle, 0, 1, route, seq, 0, 'permanent', 'c', 'e', 1 from postroom_delivery order by handle";
+    sqlx::query(attempts).execute(shop.store.pool()).await.unwrap();
+    sqlx::query("delete from postroom_delivery where seq > 5000").execute(shop.store.pool()).await.unwrap();
+    sqlx::query("update postroom_checkpoint set discarded = 7000").execute(shop.store.pool()).await.unwrap();
+    let keep = Retention { delivered: None, attempts: Some(SECOND), inbox: None };
+    assert_eq!(shop.store.desk().prune(&keep, true).await.unwrap().attempts, 7_000);
+    assert_eq!(shop.store.desk().prune(&keep, false).await.unwrap().attempts, 7_000);
+    assert_eq!(shop.number("select count(*) from postroom_attempt").await, 5_000);
+}
+
+#[tokio::test]
+async fn terms_of_a_route_that_was_forgotten_never_come_again() {
+    let shop = Shop::open().await;
+    let mut last = 0;
+    for n in 1..=3 {
+        let source = shop.all().await;
+        shop.append_key("k", n..=n).await;
+        let term = take(&source).await[0].lane.term;
+        assert!(term > last, "{term} after {last}");
+        last = term;
+        source.release().await.unwrap();
+        shop.store.desk().forget("r", &actor()).await.unwrap();
+    }
 }

@@ -52,6 +52,7 @@ async fn h24_every_connection_commits_durably_in_wal_mode_and_waits_for_writers(
     let shop = Shop::open().await;
     assert_eq!(shop.number("pragma synchronous").await, 2, "2 is FULL");
     assert_eq!(shop.number("pragma busy_timeout").await, 5_000);
+    assert_eq!(shop.number("pragma journal_size_limit").await, 64 << 20, "a WAL that grew stays large");
     let mode: String = sqlx::query_scalar("pragma journal_mode").fetch_one(shop.store.pool()).await.unwrap();
     assert_eq!(mode, "wal");
 }

@@ -477,3 +477,96 @@ async fn a_relay_that_gives_one_route_up_lives_on_for_the_route_it_stands_by_for
     a.release().await.unwrap();
     assert_eq!(shop.number("select count(*) from postroom_relay where boot = 'a'").await, 1);
 }
+
+#[tokio::test]
+async fn text_that_is_not_utf8_stops_nobody_and_keeps_the_order_of_its_key() {
+    let shop = Shop::open().await;
+    let source = shop.all().await;
+    let insert = async |id: &'static str| {
+        sqlx::query(
+            "insert into postroom_log (id, type, key, tenant, aggregate_type, aggregate_id, headers, correlation_id, payload) \
+             select ?1, 't' || bad, bad, bad, bad, bad, json_object('h', bad), bad, 'null' \
+             from (select cast(x'4dfc6e' as text) as bad)",
+        )
+        .bind(id)
+        .execute(shop.store.pool())
+        .await
+        .unwrap();
+    };
+    insert("bad-1").await;
+    shop.append_key("k", 1..=1).await;
+    let taken = take(&source).await;
+    assert_eq!(ids(&taken), ["bad-1", "k-1"]);
+    assert_eq!(taken[0].event.tenant.as_deref(), Some("M\u{fffd}n"));
+    assert_eq!(taken[0].event.headers["h"], "M\u{fffd}n");
+    settle(&source, &[retry(&taken[0], 1), delivered(&taken[1])]).await;
+    insert("bad-2").await;
+    shop.append_key("k", 2..=2).await;
+    let taken = take(&source).await;
+    assert_eq!(ids(&taken), ["k-2"], "a follower passed the one it waits for");
+    settle(&source, &[delivered(&taken[0])]).await;
+    let desk = shop.store.desk();
+    assert_eq!(desk.blocked_keys(None, 9).await.unwrap()[0].key, "M\u{fffd}n");
+    assert_eq!(desk.event("bad-2", true).await.unwrap().unwrap().routes[0].blocked_by.as_deref(), Some("bad-1"));
+    assert_eq!(desk.routes().await.unwrap()[0].status.blocked_keys, 1);
+    desk.store().await.unwrap();
+    shop.clock.advance(Duration::from_secs(1));
+    for id in ["bad-1", "bad-2"] {
+        let taken = take(&source).await;
+        assert_eq!(ids(&taken), [id]);
+        settle(&source, &[dead(&taken[0])]).await;
+    }
+    let any = postroom_core::Selection::default();
+    assert_eq!(desk.dead(&any, 0, 9).await.unwrap().len(), 2);
+    desk.discard_dead(&any, false, &actor()).await.unwrap();
+    desk.replay(&any, postroom_core::ReplayOptions::default(), &actor()).await.unwrap();
+    let taken = take(&source).await;
+    assert_eq!(taken.len(), 4);
+    settle(&source, &taken.iter().map(delivered).collect::<Vec<_>>()).await;
+    shop.audit().await;
+}
+
+#[tokio::test]
+async fn a_schema_version_that_could_not_be_read_is_refused() {
+    let shop = Shop::open().await;
+    for version in [-(1_i64 << 31) - 1, 1 << 31] {
+        let insert = sqlx::query("insert into postroom_log (type, schema_version, payload) values ('t', ?1, 'null')");
+        let refused = insert.bind(version).execute(shop.store.pool()).await.unwrap_err();
+        assert!(refused.to_string().contains("CHECK"), "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn a_dead_relay_of_before_the_clock_was_set_back_is_gone() {
+    let shop = Shop::open().await;
+    let day = Duration::from_hours(24);
+    shop.clock.advance(day);
+    let source = shop.all().await;
+    shop.append_key("k", 1..=1).await;
+    assert_eq!(take(&source).await.len(), 1);
+    let other = shop.source("b", &from_beginning("r")).await;
+    assert!(take(&other).await.is_empty(), "somebody else's lane was taken");
+    shop.clock.set_back(day);
+    let desk = shop.store.desk();
+    assert!(desk.relays().await.unwrap().iter().all(|relay| !relay.alive));
+    // A living one corrects itself; the other is dead.
+    other.renew(&RouteHealth::running()).await.unwrap();
+    assert_eq!(ids(&take(&other).await), ["k-1"]);
+    assert_eq!(source.settle(&[]).await.unwrap().lanes, 1, "it does not know yet");
+    assert!(take(&source).await.is_empty(), "two relays have one lane");
+    let alive: Vec<_> = desk.relays().await.unwrap().into_iter().filter(|r| r.alive).map(|r| r.boot).collect();
+    assert_eq!(alive, ["b"]);
+}
+
+#[tokio::test]
+async fn a_clock_set_back_a_little_takes_no_lane_away() {
+    let shop = Shop::open().await;
+    shop.clock.advance(LEASE);
+    let source = shop.all().await;
+    assert!(take(&source).await.is_empty());
+    let other = shop.source("b", &from_beginning("r")).await;
+    shop.clock.set_back(LEASE / 2);
+    shop.append_key("k", 1..=1).await;
+    assert!(take(&other).await.is_empty());
+    assert_eq!(take(&source).await.len(), 1);
+}

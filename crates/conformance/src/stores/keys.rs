@@ -77,6 +77,18 @@ pub async fn a_head_skipped_while_it_is_on_its_way_stays_skipped_or_is_delivered
     assert_eq!(s.timeline("a-1", "all").await.state, "dead");
 }
 
+pub async fn a_follower_that_has_not_failed_is_never_skipped<H: StoreHarness>(s: &Bench<H>) {
+    let worker = blocked(s).await;
+    s.pass(10 * SECOND);
+    worker.deliver(&[worker.take_one().await]).await;
+    // The operator still saw the head that failed.
+    let error = s.desk().skip_head("all", "a", &actor()).await.unwrap_err();
+    assert_eq!(error.kind, StoreErrorKind::NotFound);
+    assert!(error.message.contains("a-2"), "{error}");
+    assert_eq!(worker.drain().await, names("a", 2..=4));
+    assert!(s.dead().await.is_empty());
+}
+
 pub async fn a_held_key_is_let_go_by_skipping_its_dead_head<H: StoreHarness>(s: &Bench<H>) {
     let worker = s.serve(&RouteDefinition { on_dead: OnDead::Hold, ..route() }).await;
     s.append(&events("a", 1..=1)).await;

@@ -119,6 +119,7 @@ macro_rules! store_suite {
                 an_unblocked_key_goes_on_while_its_head_keeps_its_retries
                 a_skipped_head_is_a_dead_letter_and_its_key_goes_on
                 a_head_skipped_while_it_is_on_its_way_stays_skipped_or_is_delivered
+                a_follower_that_has_not_failed_is_never_skipped
                 a_held_key_is_let_go_by_skipping_its_dead_head
                 a_key_that_is_not_blocked_cannot_be_let_go
             }

@@ -70,6 +70,17 @@ impl State {
     ) -> Result<String, StoreError> {
         let (lane, head) = self.head(name, key, "skip the head")?;
         let lane = &mut self.route_mut(name, "skip the head")?.lanes[lane];
+        // The one that failed may have got through just now; whoever stands next is not to blame.
+        if let Some(row) = lane.rows.get(&head)
+            && row.state == DeliveryState::Due
+            && row.code.is_none()
+        {
+            let id = &row.event.id;
+            let message =
+                format!("key {key} of route {name} is not blocked any more: its next event {id} has not failed");
+            return Err(StoreError::new(StoreErrorKind::NotFound, "skip the head", message)
+                .hint("`postroom key ls --blocked` shows the blocked keys"));
+        }
         let mut id = String::new();
         lane.change(head, |row| {
             id.clone_from(&row.event.id);

@@ -23,15 +23,15 @@ impl<'a> Action<'a> {
     }
 }
 
-/// Writes the action down.
+/// Writes the action down; returns its number.
 pub(crate) async fn record(
     conn: &mut SqliteConnection,
     action: &Action<'_>,
     subject: &str,
     touched: u64,
     now: i64,
-) -> Result<(), sqlx::Error> {
-    sqlx::query(
+) -> Result<i64, sqlx::Error> {
+    let written = sqlx::query(
         "insert into postroom_audit (at, actor, action, subject, count, reason) values (?1, ?2, ?3, ?4, ?5, ?6)",
     )
     .bind(now)
@@ -41,8 +41,34 @@ pub(crate) async fn record(
     .bind(signed(touched))
     .bind(action.reason)
     .execute(conn)
-    .await
-    .map(drop)
+    .await?;
+    Ok(written.last_insert_rowid())
+}
+
+/// Writes down that an action has begun; [`add`] says what it touched, in each transaction that does a part of it.
+pub(super) async fn begin(
+    inner: &Inner,
+    actor: &Actor,
+    name: &'static str,
+    subject: String,
+) -> Result<i64, StoreError> {
+    let (actor, now) = (actor.clone(), inner.now());
+    inner
+        .db
+        .write(name, move |conn| {
+            Box::pin(async move { Ok(record(conn, &Action::of(&actor, name), &subject, 0, now).await?) })
+        })
+        .await
+}
+
+/// Adds to what an action touched.
+pub(super) async fn add(conn: &mut SqliteConnection, number: i64, touched: u64) -> Result<(), sqlx::Error> {
+    sqlx::query("update postroom_audit set count = count + ?2 where number = ?1")
+        .bind(number)
+        .bind(signed(touched))
+        .execute(conn)
+        .await
+        .map(drop)
 }
 
 /// The newest actions.

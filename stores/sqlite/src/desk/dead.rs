@@ -1,5 +1,6 @@
 //! Dead letters: listing, making them due again, discarding them.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use postroom_core::view::{Affected, DeliveryRow};
@@ -8,12 +9,13 @@ use serde_json::json;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{QueryBuilder, Row, SqliteConnection};
 
-use super::actions::{Action, record};
+use super::actions;
 use super::replay::{Summary, step};
 use super::selection;
+use super::turns::{self, Turns};
 use crate::clock::timestamp;
 use crate::error::Fault;
-use crate::events::signed;
+use crate::events::{maybe_text, signed, text};
 use crate::release::release;
 use crate::store::Inner;
 
@@ -65,10 +67,10 @@ fn delivery_row(store: &str, row: &SqliteRow) -> Result<DeliveryRow, sqlx::Error
         store: store.to_owned(),
         route: row.try_get("route")?,
         position: row.try_get("seq")?,
-        id: row.try_get("id")?,
-        event_type: row.try_get("type")?,
-        key: row.try_get("ordering_key")?,
-        tenant: row.try_get("tenant")?,
+        id: text(row, "id")?.into_owned(),
+        event_type: text(row, "type")?.into_owned(),
+        key: maybe_text(row, "ordering_key")?.map(Cow::into_owned),
+        tenant: maybe_text(row, "tenant")?.map(Cow::into_owned),
         state: parse_state(row.try_get("state")?)?,
         attempts: row.try_get("attempts")?,
         code: row.try_get("code")?,
@@ -84,7 +86,7 @@ pub(super) fn parse_state(word: &str) -> Result<DeliveryState, sqlx::Error> {
     DeliveryState::parse(word).ok_or_else(|| sqlx::Error::Decode(format!("{word:?} is no state of a delivery").into()))
 }
 
-/// The dead letters of a selection.
+/// Some dead letters.
 struct Matched {
     /// In order of their numbers.
     handles: Vec<i64>,
@@ -92,36 +94,47 @@ struct Matched {
     held: BTreeSet<(String, String)>,
     /// Per route, those that are part of its counts.
     counted: BTreeMap<String, i64>,
-    affected: Affected,
 }
 
+/// Finds the dead letters of a selection, or those among some handles that still are; adds them to the summary.
 async fn matched(
     conn: &mut SqliteConnection,
     which: &Selection,
-    inbox_cut: Option<i64>,
+    among: Option<&[i64]>,
+    summary: &mut Summary,
 ) -> Result<Matched, sqlx::Error> {
     let mut query = QueryBuilder::new(
         "select d.handle, d.route, d.key, d.blocks, d.replay, l.occurred_at, l.appended_at, \
          coalesce(l.key, l.aggregate_id) as ordering_key \
          from postroom_delivery d join postroom_log l on l.seq = d.seq where d.state = 'dead'",
     );
-    selection::on_delivery(&mut query, which);
-    selection::on_log(&mut query, which);
+    if let Some(among) = among {
+        query.push(" and d.handle in (select value from json_each(").push_bind(json!(among).to_string()).push("))");
+    } else {
+        selection::on_delivery(&mut query, which);
+        selection::on_log(&mut query, which);
+    }
     query.push(" order by d.seq, d.route");
-    let mut summary = Summary::new(inbox_cut);
-    let (mut handles, mut held, mut counted) = (Vec::new(), BTreeSet::new(), BTreeMap::new());
+    let mut matched = Matched { handles: Vec::new(), held: BTreeSet::new(), counted: BTreeMap::new() };
     for row in &query.build().fetch_all(conn).await? {
         let route: String = row.try_get("route")?;
-        handles.push(row.try_get("handle")?);
-        if let (true, Some(key)) = (row.try_get("blocks")?, row.try_get::<Option<String>, _>("key")?) {
-            held.insert((route.clone(), key));
+        matched.handles.push(row.try_get("handle")?);
+        if let (true, Some(key)) = (row.try_get("blocks")?, maybe_text(row, "key")?) {
+            matched.held.insert((route.clone(), key.into_owned()));
         }
         if !row.try_get::<bool, _>("replay")? {
-            *counted.entry(route.clone()).or_default() += 1;
+            *matched.counted.entry(route.clone()).or_default() += 1;
         }
         summary.add(&route, row)?;
     }
-    Ok(Matched { handles, held, counted, affected: summary.finish() })
+    Ok(matched)
+}
+
+/// What is done to dead letters.
+#[derive(Clone, Copy)]
+enum Deed {
+    Replay(ReplayOptions),
+    Discard,
 }
 
 pub(super) async fn replay(
@@ -130,30 +143,7 @@ pub(super) async fn replay(
     how: ReplayOptions,
     actor: &Actor,
 ) -> Result<Affected, StoreError> {
-    let (which, actor, now) = (which.clone(), actor.clone(), inner.now());
-    let cut = super::replay::inbox_cut(how, now);
-    if how.dry_run {
-        return preview(inner, which, cut).await;
-    }
-    let affected = inner
-        .db
-        .write("replay_dead", move |conn| {
-            Box::pin(async move {
-                let matched = matched(conn, &which, cut).await?;
-                sqlx::query(include_str!("../sql/replay_dead.sql"))
-                    .bind(json!(matched.handles).to_string())
-                    .bind(now)
-                    .bind(step(how))
-                    .execute(&mut *conn)
-                    .await?;
-                let action = Action::of(&actor, "dead.replay");
-                record(conn, &action, &which.describe(), matched.affected.deliveries, now).await?;
-                Ok(matched.affected)
-            })
-        })
-        .await?;
-    inner.wake.wake();
-    Ok(affected)
+    act(inner, which, Deed::Replay(how), how.dry_run, actor).await
 }
 
 pub(super) async fn discard(
@@ -162,24 +152,75 @@ pub(super) async fn discard(
     dry_run: bool,
     actor: &Actor,
 ) -> Result<Affected, StoreError> {
-    let (which, actor, now) = (which.clone(), actor.clone(), inner.now());
-    if dry_run {
-        return preview(inner, which, None).await;
-    }
-    let affected = inner
+    act(inner, which, Deed::Discard, dry_run, actor).await
+}
+
+async fn act(
+    inner: &Inner,
+    which: &Selection,
+    deed: Deed,
+    dry_run: bool,
+    actor: &Actor,
+) -> Result<Affected, StoreError> {
+    let now = inner.now();
+    let (name, cut) = match deed {
+        Deed::Replay(how) => ("dead.replay", super::replay::inbox_cut(how, now)),
+        Deed::Discard => ("dead.discard", None),
+    };
+    let (wanted, mut summary) = (which.clone(), Summary::new(cut));
+    // Finding them holds no lock; what changes meanwhile is left out when its turn comes.
+    let (found, preview) = inner
         .db
-        .write("discard_dead", move |conn| {
+        .read("dead", move |conn| {
             Box::pin(async move {
-                let matched = matched(conn, &which, None).await?;
-                remove(conn, &matched, now).await?;
-                let action = Action::of(&actor, "dead.discard");
-                record(conn, &action, &which.describe(), matched.affected.deliveries, now).await?;
-                Ok(matched.affected)
+                let found = matched(conn, &wanted, None, &mut summary).await?.handles;
+                Ok((found, summary.finish()))
             })
         })
         .await?;
-    inner.wake.wake();
-    Ok(affected)
+    if dry_run {
+        return Ok(preview);
+    }
+    let number = actions::begin(inner, actor, name, which.describe()).await?;
+    let (mut turns, mut summary) = (Turns::new(), Summary::new(cut));
+    for some in found.chunks(turns::ROWS_AT_ONCE) {
+        turns.next().await;
+        let (some, which, before) = (some.to_vec(), which.clone(), summary.deliveries());
+        summary = inner
+            .db
+            .write(name, move |conn| {
+                Box::pin(async move {
+                    let matched = matched(conn, &which, Some(&some), &mut summary).await?;
+                    match deed {
+                        Deed::Replay(how) => make_due(conn, &matched, before, how, now).await?,
+                        Deed::Discard => remove(conn, &matched, now).await?,
+                    }
+                    actions::add(conn, number, summary.deliveries() - before).await?;
+                    Ok(summary)
+                })
+            })
+            .await?;
+        inner.wake.wake();
+    }
+    Ok(summary.finish())
+}
+
+/// Makes them due again, after the `before` that have been.
+async fn make_due(
+    conn: &mut SqliteConnection,
+    matched: &Matched,
+    before: u64,
+    how: ReplayOptions,
+    now: i64,
+) -> Result<(), Fault> {
+    sqlx::query(include_str!("../sql/replay_dead.sql"))
+        .bind(json!(matched.handles).to_string())
+        .bind(now)
+        .bind(step(how))
+        .bind(signed(before))
+        .execute(conn)
+        .await?;
+    Ok(())
 }
 
 /// Removes them, leaves a receipt that says so, and lets the keys go on that waited for one of them.
@@ -201,8 +242,4 @@ async fn remove(conn: &mut SqliteConnection, matched: &Matched, now: i64) -> Res
         release(conn, route, key, now).await?;
     }
     Ok(())
-}
-
-async fn preview(inner: &Inner, which: Selection, cut: Option<i64>) -> Result<Affected, StoreError> {
-    inner.db.read("dead", move |conn| Box::pin(async move { Ok(matched(conn, &which, cut).await?.affected) })).await
 }

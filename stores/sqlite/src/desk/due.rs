@@ -3,7 +3,7 @@
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 
-use crate::events::count;
+use crate::events::{count, wanted};
 use crate::routes::Registered;
 use crate::source::checkpoint::Checkpoint;
 
@@ -72,7 +72,6 @@ pub(super) async fn of(
 fn due_since(route: &Registered, row: &SqliteRow, now: i64) -> Result<Option<i64>, sqlx::Error> {
     let appended_at: i64 = row.try_get("appended_at")?;
     let since = appended_at.max(row.try_get::<Option<i64>, _>("available_at")?.unwrap_or(0));
-    let wanted = route.start_at.is_none_or(|start| appended_at >= start)
-        && route.filter.matches_parts(row.try_get("type")?, row.try_get("aggregate_type")?, row.try_get("tenant")?);
-    Ok((wanted && since <= now && !row.try_get::<bool, _>("blocked")?).then_some(since))
+    let is_wanted = route.start_at.is_none_or(|start| appended_at >= start) && wanted(&route.filter, row)?;
+    Ok((is_wanted && since <= now && !row.try_get::<bool, _>("blocked")?).then_some(since))
 }

@@ -6,7 +6,7 @@ use sqlx::{QueryBuilder, Row, SqliteConnection};
 
 use super::selection;
 use crate::append::insert;
-use crate::events::{count, event_row, signed};
+use crate::events::{count, event_row, maybe_text, signed, text};
 use crate::routes;
 use crate::store::Inner;
 
@@ -102,8 +102,9 @@ async fn unmatched(conn: &mut SqliteConnection) -> Result<u64, sqlx::Error> {
         .await?;
     let mut unmatched = 0;
     for row in &rows {
-        let (event_type, aggregate_type, tenant) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-        unmatched += u64::from(!routes.iter().any(|r| r.filter.matches_parts(event_type, aggregate_type, tenant)));
+        let (aggregate_type, tenant) = (maybe_text(row, "aggregate_type")?, maybe_text(row, "tenant")?);
+        let (event_type, aggregate_type, tenant) = (text(row, "type")?, aggregate_type.as_deref(), tenant.as_deref());
+        unmatched += u64::from(!routes.iter().any(|r| r.filter.matches_parts(&event_type, aggregate_type, tenant)));
     }
     Ok(unmatched)
 }

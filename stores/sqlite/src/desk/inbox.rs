@@ -6,7 +6,7 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{QueryBuilder, Row, SqliteConnection};
 
 use crate::clock::timestamp;
-use crate::events::signed;
+use crate::events::{signed, text};
 use crate::store::Inner;
 
 pub(super) async fn list(
@@ -46,8 +46,8 @@ pub(super) async fn of_event(conn: &mut SqliteConnection, store: &str, id: &str)
 fn acceptance(store: &str, row: &SqliteRow) -> Result<InboxRow, sqlx::Error> {
     Ok(InboxRow {
         store: store.to_owned(),
-        consumer: row.try_get("consumer")?,
-        id: row.try_get("id")?,
+        consumer: text(row, "consumer")?.into_owned(),
+        id: text(row, "id")?.into_owned(),
         accepted_at: timestamp(row.try_get("accepted_at")?),
     })
 }

@@ -1,12 +1,14 @@
 //! What commands, API and console ask of the store. Needs no relay; works beside any number of them.
 //!
-//! Each file answers one kind of question. What changes something writes the audit trail in the same transaction.
+//! Each file answers one kind of question. What changes something writes the audit trail in the same transaction;
+//! what may change very much does so in `turns`.
 
 pub(crate) mod actions;
 mod audit;
 mod dead;
 mod due;
 mod events;
+mod forget;
 mod inbox;
 mod keys;
 mod prune;
@@ -14,6 +16,7 @@ mod replay;
 mod routes;
 mod selection;
 mod timeline;
+mod turns;
 
 use std::sync::Arc;
 
@@ -68,7 +71,7 @@ impl Desk for SqliteDesk {
     }
 
     async fn forget(&self, route: &str, actor: &Actor) -> Result<(), StoreError> {
-        routes::forget(&self.0, route, actor).await
+        forget::forget(&self.0, route, actor).await
     }
 
     async fn dead(&self, which: &Selection, after: i64, limit: usize) -> Result<Vec<DeliveryRow>, StoreError> {

@@ -13,45 +13,37 @@ use crate::store::Inner;
 const ROWS_AT_ONCE: u64 = 1_000;
 const DAY: i64 = 86_400_000_000;
 
-/// Failed tries of deliveries that are done.
-const ATTEMPTS: Table = Table {
-    count: "select count(*) from postroom_attempt a where a.at < ?1 \
-            and not exists (select 1 from postroom_delivery d where d.handle = a.delivery)",
-    delete: "delete from postroom_attempt where rowid in (select a.rowid from postroom_attempt a where a.at < ?1 \
-             and not exists (select 1 from postroom_delivery d where d.handle = a.delivery) limit 1000)",
-};
-// These three grow at their end in order of time, so the oldest rows are the first ones.
-const RECEIPTS: Table = Table {
-    count: "select count(*) from postroom_receipt where at < ?1",
-    delete: "delete from postroom_receipt where number in (select number from \
-             (select number, at from postroom_receipt order by number limit 1000) where at < ?1)",
-};
-const INBOX: Table = Table {
-    count: "select count(*) from postroom_inbox where accepted_at < ?1",
-    delete: "delete from postroom_inbox where rowid in (select n from \
-             (select rowid as n, accepted_at from postroom_inbox order by rowid limit 1000) where accepted_at < ?1)",
-};
-const APPEND_KEYS: Table = Table {
-    count: "select count(*) from postroom_append_key where at < ?1",
-    delete: "delete from postroom_append_key where rowid in (select n from \
-             (select rowid as n, at from postroom_append_key order by rowid limit 1000) where at < ?1)",
-};
-
+/// A table that grows at its end in order of time, so that its oldest rows are its first ones.
 struct Table {
-    count: &'static str,
-    delete: &'static str,
+    name: &'static str,
+    time: &'static str,
+    /// What else a row must be to go.
+    done: &'static str,
 }
 
+/// Failed tries; those of deliveries that are not done stay.
+const ATTEMPTS: Table = Table {
+    name: "postroom_attempt",
+    time: "at",
+    done: "not exists (select 1 from postroom_delivery d where d.handle = t.delivery)",
+};
+const RECEIPTS: Table = Table { name: "postroom_receipt", time: "at", done: "true" };
+const INBOX: Table = Table { name: "postroom_inbox", time: "accepted_at", done: "true" };
+const APPEND_KEYS: Table = Table { name: "postroom_append_key", time: "at", done: "true" };
+
 pub(super) async fn prune(inner: &Inner, retention: &Retention, dry_run: bool) -> Result<Pruned, StoreError> {
-    check(inner).await?;
     let now = inner.now();
     let cut = |keep: Option<std::time::Duration>| keep.map(|keep| now.saturating_sub(span(keep)));
+    let mut work = Work { inner, dry_run, checked: false };
+    if dry_run {
+        work.check().await?;
+    }
     let pruned = Pruned {
-        events: events(inner, cut(retention.delivered), dry_run).await?,
-        attempts: rows(inner, &ATTEMPTS, cut(retention.attempts), dry_run).await?,
-        inbox: rows(inner, &INBOX, cut(retention.inbox), dry_run).await?,
-        append_keys: rows(inner, &APPEND_KEYS, cut(retention.inbox), dry_run).await?,
-        receipts: rows(inner, &RECEIPTS, cut(retention.attempts), dry_run).await?,
+        events: work.events(cut(retention.delivered)).await?,
+        attempts: work.rows(&ATTEMPTS, cut(retention.attempts)).await?,
+        inbox: work.rows(&INBOX, cut(retention.inbox)).await?,
+        append_keys: work.rows(&APPEND_KEYS, cut(retention.inbox)).await?,
+        receipts: work.rows(&RECEIPTS, cut(retention.attempts)).await?,
     };
     if !dry_run {
         yesterday(inner, now - DAY).await?;
@@ -59,34 +51,75 @@ pub(super) async fn prune(inner: &Inner, retention: &Retention, dry_run: bool) -
     Ok(pruned)
 }
 
-/// What does not add up must be looked at while everything is still there.
-async fn check(inner: &Inner) -> Result<(), StoreError> {
-    for row in audit::audit(inner).await? {
-        if !row.differences.is_empty() {
-            return Err(StoreError::new(
-                StoreErrorKind::Conflict,
-                "prune",
-                format!("the counts of route {:?} do not agree: {}", row.route, row.differences.join("; ")),
-            )
-            .hint("nothing was deleted; `postroom audit` shows the counts"));
-        }
-    }
-    Ok(())
+/// One run. Looks without a lock, and takes one only where there is something to delete.
+struct Work<'w> {
+    inner: &'w Inner,
+    dry_run: bool,
+    checked: bool,
 }
 
-async fn events(inner: &Inner, cut: Option<i64>, dry_run: bool) -> Result<u64, StoreError> {
-    let Some(cut) = cut else { return Ok(0) };
-    let (mut deleted, mut after) = (0, Some(0));
-    while let Some(place) = after {
-        let walked = if dry_run {
-            inner.db.read("prune", move |conn| Box::pin(async move { Ok(walk(conn, place, cut).await?) })).await?
-        } else {
-            inner.db.write("prune", move |conn| Box::pin(async move { Ok(delete(conn, place, cut).await?) })).await?
-        };
-        deleted += walked.done.len() as u64;
-        after = walked.next;
+impl Work<'_> {
+    /// What does not add up must be looked at while everything is still there. Counting walks the whole log, so it is
+    /// done once there is something to delete, not every minute.
+    async fn check(&mut self) -> Result<(), StoreError> {
+        if self.checked {
+            return Ok(());
+        }
+        for row in audit::audit(self.inner).await? {
+            if !row.differences.is_empty() {
+                return Err(StoreError::new(
+                    StoreErrorKind::Conflict,
+                    "prune",
+                    format!("the counts of route {:?} do not agree: {}", row.route, row.differences.join("; ")),
+                )
+                .hint("nothing was deleted; `postroom audit` shows the counts"));
+            }
+        }
+        self.checked = true;
+        Ok(())
     }
-    Ok(deleted)
+
+    async fn events(&mut self, cut: Option<i64>) -> Result<u64, StoreError> {
+        let Some(cut) = cut else { return Ok(0) };
+        let db = &self.inner.db;
+        let (mut deleted, mut after) = (0, Some(0));
+        while let Some(place) = after {
+            let mut walked =
+                db.read("prune", move |conn| Box::pin(async move { Ok(walk(conn, place, cut).await?) })).await?;
+            if !walked.done.is_empty() && !self.dry_run {
+                self.check().await?;
+                walked =
+                    db.write("prune", move |conn| Box::pin(async move { Ok(delete(conn, place, cut).await?) })).await?;
+            }
+            deleted += walked.done.len() as u64;
+            after = walked.next;
+        }
+        Ok(deleted)
+    }
+
+    async fn rows(&mut self, table: &'static Table, cut: Option<i64>) -> Result<u64, StoreError> {
+        let Some(cut) = cut else { return Ok(0) };
+        let db = &self.inner.db;
+        let (mut deleted, mut after) = (0, Some(0));
+        while let Some(place) = after {
+            let found = db
+                .read("prune", move |conn| Box::pin(async move { Ok(stretch(conn, table, place, cut).await?) }))
+                .await?;
+            if found.done > 0 && self.dry_run {
+                deleted += found.done;
+            } else if found.done > 0 {
+                self.check().await?;
+                let last = found.last;
+                deleted += db
+                    .write("prune", move |conn| {
+                        Box::pin(async move { Ok(delete_rows(conn, table, (place, last), cut).await?) })
+                    })
+                    .await?;
+            }
+            after = found.more.then_some(found.last);
+        }
+        Ok(deleted)
+    }
 }
 
 /// One stretch of the log.
@@ -145,32 +178,45 @@ async fn delete(conn: &mut SqliteConnection, after: i64, cut: i64) -> Result<Wal
     Ok(walked)
 }
 
-async fn rows(inner: &Inner, table: &'static Table, cut: Option<i64>, dry_run: bool) -> Result<u64, StoreError> {
-    let Some(cut) = cut else { return Ok(0) };
-    if dry_run {
-        return inner
-            .db
-            .read("prune", move |conn| {
-                Box::pin(async move {
-                    Ok(crate::events::count(sqlx::query_scalar(table.count).bind(cut).fetch_one(conn).await?))
-                })
-            })
-            .await;
-    }
-    let mut all = 0;
-    loop {
-        let deleted = inner
-            .db
-            .write("prune", move |conn| {
-                Box::pin(async move { Ok(sqlx::query(table.delete).bind(cut).execute(conn).await?.rows_affected()) })
-            })
-            .await?;
-        all += deleted;
-        // Fewer than a full batch need not be the last: a row of a clock that ran ahead may stand among the oldest.
-        if deleted == 0 {
-            return Ok(all);
-        }
-    }
+/// One stretch of another table.
+struct Stretch {
+    /// How many of its rows may go.
+    done: u64,
+    last: i64,
+    more: bool,
+}
+
+/// Looks at the next rows of a table, by rowid.
+async fn stretch(conn: &mut SqliteConnection, table: &Table, after: i64, cut: i64) -> Result<Stretch, sqlx::Error> {
+    let Table { name, time, done } = table;
+    let sql = format!(
+        "select count(*) as looked, coalesce(max(n), 0) as last, coalesce(sum({time} < ?1), 0) as old, \
+         coalesce(sum({time} < ?1 and {done}), 0) as done \
+         from (select rowid as n, * from {name} where rowid > ?2 order by rowid limit ?3) t"
+    );
+    let row = sqlx::query(sqlx::AssertSqlSafe(sql))
+        .bind(cut)
+        .bind(after)
+        .bind(crate::events::signed(ROWS_AT_ONCE))
+        .fetch_one(conn)
+        .await?;
+    let number = |column| row.try_get(column).map(crate::events::count);
+    // As with events: where a whole stretch is young, the old ones end.
+    let more = number("looked")? == ROWS_AT_ONCE && number("old")? > 0;
+    Ok(Stretch { done: number("done")?, last: row.try_get("last")?, more })
+}
+
+/// Deletes what may go of a stretch, which is a range of the table's primary key.
+async fn delete_rows(
+    conn: &mut SqliteConnection,
+    table: &Table,
+    (after, last): (i64, i64),
+    cut: i64,
+) -> Result<u64, sqlx::Error> {
+    let Table { name, time, done } = table;
+    let sql = format!("delete from {name} as t where t.rowid > ?2 and t.rowid <= ?3 and t.{time} < ?1 and {done}");
+    let deleted = sqlx::query(sqlx::AssertSqlSafe(sql)).bind(cut).bind(after).bind(last).execute(conn).await?;
+    Ok(deleted.rows_affected())
 }
 
 /// Sums of minutes and heartbeats of relays that have been gone for a day.

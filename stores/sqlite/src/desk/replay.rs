@@ -1,5 +1,6 @@
 //! Sends settled events again, as deliveries of their own that block nobody and are part of no count.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use postroom_core::view::Affected;
@@ -8,18 +9,18 @@ use serde_json::json;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{QueryBuilder, Row, SqliteConnection};
 
-use super::actions::{Action, record};
+use super::actions;
 use super::selection;
+use super::turns::{self, Turns};
 use crate::clock::{span, timestamp};
 use crate::error::Fault;
+use crate::events::{maybe_text, wanted};
 use crate::routes::{self, Registered};
 use crate::source::checkpoint::Checkpoint;
 use crate::store::Inner;
 
 /// Events looked at per statement.
 const ROWS_AT_ONCE: i64 = 1_000;
-/// Deliveries made per statement.
-const MADE_AT_ONCE: usize = 5_000;
 
 /// Adds up what a selection touches.
 pub(super) struct Summary {
@@ -38,12 +39,17 @@ impl Summary {
     pub(super) fn add(&mut self, route: &str, row: &SqliteRow) -> Result<(), sqlx::Error> {
         let occurred_at = row.try_get("occurred_at")?;
         let appended_at: i64 = row.try_get("appended_at")?;
-        self.keys.extend(row.try_get::<Option<String>, _>("ordering_key")?);
+        self.keys.extend(maybe_text(row, "ordering_key")?.map(Cow::into_owned));
         self.oldest = Some(self.oldest.map_or(occurred_at, |oldest| oldest.min(occurred_at)));
         self.affected.deliveries += 1;
         *self.affected.routes.entry(route.to_owned()).or_default() += 1;
         self.affected.older_than_inbox += u64::from(self.inbox_cut.is_some_and(|cut| appended_at < cut));
         Ok(())
+    }
+
+    /// How many have been added.
+    pub(super) fn deliveries(&self) -> u64 {
+        self.affected.deliveries
     }
 
     pub(super) fn finish(self) -> Affected {
@@ -74,7 +80,7 @@ pub(super) async fn replay(
         return Err(StoreError::new(StoreErrorKind::Invalid, "replay", "settled events have no failure to select by")
             .hint("dead letters have: replay those"));
     }
-    let (which, actor, now) = (which.clone(), actor.clone(), inner.now());
+    let (which, now) = (which.clone(), inner.now());
     let describe = which.describe();
     let cut = inbox_cut(how, now);
     // Choosing may walk the whole log, so it holds no lock; what changes meanwhile is left out when they are made.
@@ -83,17 +89,24 @@ pub(super) async fn replay(
     if how.dry_run {
         return Ok(affected);
     }
-    inner
-        .db
-        .write("replay", move |conn| {
-            Box::pin(async move {
-                let made = make(conn, &chosen, step(how), now).await?;
-                record(conn, &Action::of(&actor, "replay"), &describe, made, now).await?;
-                Ok(())
-            })
-        })
-        .await?;
-    inner.wake.wake();
+    let number = actions::begin(inner, actor, "replay", describe).await?;
+    let mut turns = Turns::new();
+    for (route, numbers) in chosen {
+        for some in numbers.chunks(turns::ROWS_AT_ONCE) {
+            turns.next().await;
+            let (route, some) = (route.clone(), json!(some).to_string());
+            inner
+                .db
+                .write("replay", move |conn| {
+                    Box::pin(async move {
+                        let made = make(conn, &route, &some, step(how), now).await?;
+                        Ok(actions::add(conn, number, made).await?)
+                    })
+                })
+                .await?;
+            inner.wake.wake();
+        }
+    }
     Ok(affected)
 }
 
@@ -162,25 +175,23 @@ async fn open(conn: &mut SqliteConnection, rows: &[SqliteRow]) -> Result<HashSet
 }
 
 fn wants(route: &Registered, hwm: i64, unsettled: &Ranges, seq: i64, row: &SqliteRow) -> Result<bool, sqlx::Error> {
-    Ok(seq <= hwm
-        && !unsettled.contains(seq)
-        && route.filter.matches_parts(row.try_get("type")?, row.try_get("aggregate_type")?, row.try_get("tenant")?))
+    Ok(seq <= hwm && !unsettled.contains(seq) && wanted(&route.filter, row)?)
 }
 
-/// Makes the deliveries; returns how many are new.
-async fn make(conn: &mut SqliteConnection, chosen: &Chosen, step: f64, now: i64) -> Result<u64, sqlx::Error> {
-    let mut made = 0;
-    for (route, numbers) in chosen {
-        for some in numbers.chunks(MADE_AT_ONCE) {
-            made += sqlx::query(include_str!("../sql/replay.sql"))
-                .bind(route)
-                .bind(json!(some).to_string())
-                .bind(now)
-                .bind(step)
-                .execute(&mut *conn)
-                .await?
-                .rows_affected();
-        }
-    }
-    Ok(made)
+/// Makes the deliveries that are not there yet; returns how many those are.
+async fn make(
+    conn: &mut SqliteConnection,
+    route: &str,
+    numbers: &str,
+    step: f64,
+    now: i64,
+) -> Result<u64, sqlx::Error> {
+    let made = sqlx::query(include_str!("../sql/replay.sql"))
+        .bind(route)
+        .bind(numbers)
+        .bind(now)
+        .bind(step)
+        .execute(conn)
+        .await?;
+    Ok(made.rows_affected())
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use postroom_core::view::{LaneRow, RelayRow, RouteDetail, RouteStatus};
-use postroom_core::{Actor, Pattern, RouteDefinition, RouteHealth, RouteState, StoreError, StoreErrorKind};
+use postroom_core::{Actor, Pattern, RouteDefinition, RouteHealth, RouteState, StoreError};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 
@@ -122,7 +122,8 @@ async fn state(
     }
     let health: Option<String> = sqlx::query_scalar(
         "select json_extract(routes, ?1) from postroom_relay \
-         where alive_until > ?2 and json_type(routes, ?1) is not null order by boot is ?3 desc, started_at limit 1",
+         where alive_until > ?2 and seen_at - ?2 <= alive_until - seen_at and json_type(routes, ?1) is not null \
+         order by boot is ?3 desc, started_at limit 1",
     )
     .bind(routes::path_of(&route.name))
     .bind(now)
@@ -164,14 +165,15 @@ pub(super) async fn relays(inner: &Inner) -> Result<Vec<RelayRow>, StoreError> {
 fn relay_row(store: &str, row: &SqliteRow, now: i64) -> Result<RelayRow, sqlx::Error> {
     let routes: BTreeMap<String, serde_json::Value> =
         serde_json::from_str(row.try_get("routes")?).map_err(|e| sqlx::Error::Decode(e.into()))?;
+    let (seen_at, alive_until): (i64, i64) = (row.try_get("seen_at")?, row.try_get("alive_until")?);
     Ok(RelayRow {
         store: store.to_owned(),
         relay: row.try_get("name")?,
         boot: row.try_get("boot")?,
         version: row.try_get("version")?,
-        alive: row.try_get::<i64, _>("alive_until")? > now,
+        alive: alive_until > now && seen_at - now <= alive_until - seen_at,
         started_at: timestamp(row.try_get("started_at")?),
-        seen_at: timestamp(row.try_get("seen_at")?),
+        seen_at: timestamp(seen_at),
         lanes: count(row.try_get("lanes")?),
         routes: routes.into_keys().collect(),
     })
@@ -216,43 +218,3 @@ async fn set_paused(
     inner.wake.wake();
     Ok(changed)
 }
-
-pub(super) async fn forget(inner: &Inner, route: &str, actor: &Actor) -> Result<(), StoreError> {
-    let (route, actor, now) = (route.to_owned(), actor.clone(), inner.now());
-    inner
-        .db
-        .write("forget", move |conn| {
-            Box::pin(async move {
-                routes::need(conn, &route, "forget").await?;
-                if let Some((name, boot)) = routes::live_relay(conn, &route, "", now).await? {
-                    return Err(StoreError::new(
-                        StoreErrorKind::Conflict,
-                        "forget",
-                        format!("route {route:?} is served by relay {name} ({boot}), which is alive"),
-                    )
-                    .hint("stop the relay, or take the route out of its configuration first")
-                    .into());
-                }
-                let open: i64 = sqlx::query_scalar("select count(*) from postroom_delivery where route = ?1")
-                    .bind(&route)
-                    .fetch_one(&mut *conn)
-                    .await?;
-                for statement in FORGET {
-                    sqlx::query(*statement).bind(&route).execute(&mut *conn).await?;
-                }
-                record(conn, &Action::of(&actor, "route.forget"), &route, count(open), now).await?;
-                Ok(())
-            })
-        })
-        .await
-}
-
-const FORGET: &[&str] = &[
-    "delete from postroom_attempt where route = ?1",
-    "delete from postroom_delivery where route = ?1",
-    "delete from postroom_receipt where route = ?1",
-    "delete from postroom_stat where route = ?1",
-    "delete from postroom_checkpoint where route = ?1",
-    "delete from postroom_lane where route = ?1",
-    "delete from postroom_route where name = ?1",
-];

@@ -10,7 +10,7 @@ use super::dead::parse_state;
 use super::inbox;
 use crate::clock::timestamp;
 use crate::error::Fault;
-use crate::events::{event_row, logged};
+use crate::events::{event_row, logged, maybe_text, text, wanted};
 use crate::routes::{self, Registered};
 use crate::source::checkpoint::{Checkpoint, parse_ranges};
 use crate::store::Inner;
@@ -92,7 +92,7 @@ async fn on_route(
         line.state = parse_state(parked.try_get("state")?)?.as_str();
         line.due_at = parked.try_get::<Option<i64>, _>("due")?.map(timestamp);
         if line.state == "blocked" {
-            line.blocked_by = head(conn, &route.name, parked.try_get("key")?, seq).await?;
+            line.blocked_by = head(conn, &route.name, maybe_text(&parked, "key")?.as_deref(), seq).await?;
         }
         return Ok(line);
     }
@@ -123,9 +123,7 @@ async fn without_receipt(
     if seq <= route.start_seq || route.start_at.is_some_and(|start| appended_at < start) {
         return Ok("before_start");
     }
-    let wanted =
-        route.filter.matches_parts(event.try_get("type")?, event.try_get("aggregate_type")?, event.try_get("tenant")?);
-    if !wanted {
+    if !wanted(&route.filter, event)? {
         return Ok("filtered");
     }
     if seq <= position.hwm && !position.unsettled.contains(seq) {
@@ -135,9 +133,11 @@ async fn without_receipt(
         line.due_at = Some(timestamp(at));
         return Ok("delayed");
     }
-    let key: Option<String> = event.try_get("key")?;
-    let key = key.or(event.try_get("aggregate_id")?);
-    line.blocked_by = head(conn, &route.name, key, seq).await?;
+    let key = match maybe_text(event, "key")? {
+        Some(key) => Some(key),
+        None => maybe_text(event, "aggregate_id")?,
+    };
+    line.blocked_by = head(conn, &route.name, key.as_deref(), seq).await?;
     Ok(if line.blocked_by.is_some() { "blocked" } else { "due" })
 }
 
@@ -145,10 +145,10 @@ async fn without_receipt(
 async fn head(
     conn: &mut SqliteConnection,
     route: &str,
-    key: Option<String>,
+    key: Option<&str>,
     seq: i64,
 ) -> Result<Option<String>, sqlx::Error> {
-    sqlx::query_scalar(
+    let head = sqlx::query(
         "select l.id from postroom_delivery d join postroom_log l on l.seq = d.seq \
          where d.route = ?1 and d.key = ?2 and d.blocks = 1 and d.seq < ?3 order by d.seq limit 1",
     )
@@ -156,7 +156,8 @@ async fn head(
     .bind(key)
     .bind(seq)
     .fetch_optional(conn)
-    .await
+    .await?;
+    head.map(|head| Ok(text(&head, "id")?.into_owned())).transpose()
 }
 
 async fn attempts(conn: &mut SqliteConnection, route: &str, seq: i64) -> Result<Vec<AttemptRow>, sqlx::Error> {

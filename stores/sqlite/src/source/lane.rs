@@ -91,7 +91,7 @@ impl Shared {
         let written: Option<i64> = self
             .inner
             .db
-            .read("take", move |conn| {
+            .look("take", move |conn| {
                 Box::pin(async move {
                     Ok(sqlx::query_scalar("select writes from postroom_checkpoint where route = ?1 and lane = 0")
                         .bind(&route.name)

@@ -1,5 +1,6 @@
 //! Reads what a take may hand out, on one snapshot. Decides what each event is; changes nothing.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use serde_json::json;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 
-use crate::events::{Logged, count, logged, signed};
+use crate::events::{Logged, count, logged, maybe_text, signed, wanted};
 
 /// Most rows of the log that one look decides about, of either kind; the rest is for the next one.
 pub(super) const ROWS_MAX: usize = 5_000;
@@ -167,7 +168,7 @@ async fn again(
             .await?;
         for row in &rows {
             let seq = row.try_get("seq")?;
-            if row.try_get("blocked")? {
+            if blocked(conn, question, row, seq).await? {
                 answer.parked_again.push(Parked { seq, key: ordering_key(row)?, due: None });
             } else if room.fits(count(row.try_get("size")?)) {
                 chosen.push(Chosen { handle: seq, seq, attempts: 0, ordered: true });
@@ -199,7 +200,7 @@ async fn fresh(
             .await?;
         for row in &rows {
             let seq = row.try_get("seq")?;
-            let fate = fate(question, row, seq)?;
+            let fate = fate(conn, question, row, seq).await?;
             if matches!(fate, Fate::Handed) {
                 if !room.fits(count(row.try_get("size")?)) {
                     return Ok(false);
@@ -216,20 +217,20 @@ async fn fresh(
     Ok(false)
 }
 
-fn fate(question: &Question, row: &SqliteRow, seq: i64) -> Result<Fate, sqlx::Error> {
+async fn fate(
+    conn: &mut SqliteConnection,
+    question: &Question,
+    row: &SqliteRow,
+    seq: i64,
+) -> Result<Fate, sqlx::Error> {
     let appended_at: i64 = row.try_get("appended_at")?;
-    let wanted = question.start_at.is_none_or(|start| appended_at >= start)
-        && question.route.filter.matches_parts(
-            row.try_get("type")?,
-            row.try_get("aggregate_type")?,
-            row.try_get("tenant")?,
-        );
+    let wanted = question.start_at.is_none_or(|start| appended_at >= start) && wanted(&question.route.filter, row)?;
     let available_at: Option<i64> = row.try_get("available_at")?;
     Ok(if !wanted {
         Fate::Filtered
     } else if available_at.is_some_and(|at| at > question.now) {
         Fate::Parked(Parked { seq, key: ordering_key(row)?, due: available_at })
-    } else if row.try_get("blocked")? {
+    } else if blocked(conn, question, row, seq).await? {
         Fate::Parked(Parked { seq, key: ordering_key(row)?, due: None })
     } else {
         Fate::Handed
@@ -237,7 +238,31 @@ fn fate(question: &Question, row: &SqliteRow, seq: i64) -> Result<Fate, sqlx::Er
 }
 
 fn ordering_key(row: &SqliteRow) -> Result<Option<Arc<str>>, sqlx::Error> {
-    Ok(row.try_get::<Option<String>, _>("ordering_key")?.map(Arc::from))
+    Ok(maybe_text(row, "ordering_key")?.map(Arc::from))
+}
+
+/// Whether an earlier event of its key blocks it. Deliveries hold keys as they are read, so for one that is not UTF-8
+/// the statement compared something else.
+async fn blocked(
+    conn: &mut SqliteConnection,
+    question: &Question,
+    row: &SqliteRow,
+    seq: i64,
+) -> Result<bool, sqlx::Error> {
+    match maybe_text(row, "ordering_key")? {
+        Some(Cow::Owned(key)) => {
+            sqlx::query_scalar(
+                "select exists (select 1 from postroom_delivery \
+                 where route = ?1 and key = ?2 and blocks = 1 and seq < ?3)",
+            )
+            .bind(&question.route.name)
+            .bind(key)
+            .bind(seq)
+            .fetch_one(conn)
+            .await
+        }
+        _ => row.try_get("blocked"),
+    }
 }
 
 /// Reads the events of the chosen numbers, in the order chosen.

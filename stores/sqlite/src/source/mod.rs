@@ -73,6 +73,8 @@ struct Owned {
 /// A look that found nothing.
 struct Idle {
     version: Version,
+    /// When it was; a clock that shows less was set back.
+    at: i64,
     /// When time alone changes that.
     until: Option<i64>,
     result: Take,

@@ -1,5 +1,6 @@
 //! Makes verdicts durable, with the position, in one fenced transaction.
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use super::checkpoint::{Checkpoint, ranges_text};
 use super::{Shared, lane};
 use crate::clock::span;
 use crate::error::Fault;
+use crate::events::maybe_text;
 use crate::release::{block_again, release};
 
 /// How far the ranges of one receipt may begin from its first number.
@@ -190,7 +192,7 @@ impl Work<'_> {
             .await?;
         // Gone already: settled before, or discarded by an operator meanwhile.
         let Some(row) = row else { return Ok(()) };
-        let (seq, key): (i64, Option<String>) = (row.try_get("seq")?, row.try_get("key")?);
+        let (seq, key): (i64, _) = (row.try_get("seq")?, maybe_text(&row, "key")?);
         self.sums.delivered += 1;
         self.sums.recovered += i64::from(!row.try_get::<bool, _>("replay")?);
         let coordinates = receipt.map(|words| (seq.to_string(), json!(words))).into_iter().collect();
@@ -254,7 +256,7 @@ impl Work<'_> {
         let row = Aside {
             handle: -item.handle,
             seq: row.try_get("seq")?,
-            key: row.try_get("key")?,
+            key: maybe_text(&row, "key")?.map(Cow::into_owned),
             blocks: row.try_get("blocks")?,
             round: row.try_get("round")?,
             dead,

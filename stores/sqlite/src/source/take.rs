@@ -33,6 +33,7 @@ impl Shared {
         let now = self.inner.now();
         if let Some(idle) = &state.idle
             && idle.version == version
+            && idle.at <= now
             && idle.until.is_none_or(|until| now < until)
         {
             let next_due = idle.result.next_due.and(idle.until).map(|until| duration(until - now));
@@ -48,7 +49,7 @@ impl Shared {
         if state.owned.is_none() && (!lane.is_free(&self.relay.boot, now) || !self.acquire(state).await?) {
             let standing = Standing { paused: lane.paused, ..Standing::default() };
             let result = Take { standing, ..Take::default() };
-            return Ok(rest(state, version, lane.alive_until, result));
+            return Ok(rest(state, (version, now), lane.alive_until, result));
         }
         let mut standing = Standing { paused: lane.paused, lanes: 1, ..Standing::default() };
         let Some(owned) = &mut state.owned else { return Ok(Take { standing, ..Take::default() }) };
@@ -73,7 +74,7 @@ impl Shared {
         let answer = self
             .inner
             .db
-            .read("take", move |conn| Box::pin(async move { Ok(look::look(conn, &question).await?) }))
+            .look("take", move |conn| Box::pin(async move { Ok(look::look(conn, &question).await?) }))
             .await?;
         self.apply(state, version, now, standing, answer).await
     }
@@ -82,7 +83,7 @@ impl Shared {
         let (route, boot) = (Arc::clone(&self.route), self.relay.boot.clone());
         self.inner
             .db
-            .read("take", move |conn| Box::pin(async move { lane::look(conn, &route.name, &boot, now).await }))
+            .look("take", move |conn| Box::pin(async move { lane::look(conn, &route.name, &boot, now).await }))
             .await
     }
 
@@ -94,7 +95,7 @@ impl Shared {
         let waiting = self
             .inner
             .db
-            .read("take", move |conn| Box::pin(async move { Ok(followers(conn, &route.name, &asked, max).await?) }))
+            .look("take", move |conn| Box::pin(async move { Ok(followers(conn, &route.name, &asked, max).await?) }))
             .await?;
         if waiting < max {
             owned.full_key = None;
@@ -151,7 +152,7 @@ impl Shared {
             deliveries: answer.handed.into_iter().map(|handed| delivery(handed, term)).collect(),
         };
         let quiet = settled && !result.more && result.deliveries.is_empty() && !moved;
-        Ok(if quiet { rest(state, version, next_due, result) } else { result })
+        Ok(if quiet { rest(state, (version, now), next_due, result) } else { result })
     }
 
     /// Writes the position with what was put aside. Says whether the lane was still ours.
@@ -200,8 +201,8 @@ impl Shared {
 }
 
 /// Remembers that there is nothing to find until the file changes or the time comes.
-fn rest(state: &mut State, version: crate::database::Version, until: Option<i64>, result: Take) -> Take {
-    state.idle = Some(Idle { version, until, result: result.clone() });
+fn rest(state: &mut State, (version, at): (crate::database::Version, i64), until: Option<i64>, result: Take) -> Take {
+    state.idle = Some(Idle { version, at, until, result: result.clone() });
     result
 }
 

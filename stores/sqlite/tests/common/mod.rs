@@ -36,6 +36,12 @@ impl ManualClock {
     }
 }
 
+impl ManualClock {
+    pub fn set_back(&self, by: Duration) {
+        self.0.fetch_sub(i64::try_from(by.as_micros()).unwrap(), Ordering::SeqCst);
+    }
+}
+
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
         Timestamp::from_microsecond(self.0.load(Ordering::SeqCst)).unwrap()
