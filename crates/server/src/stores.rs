@@ -38,6 +38,14 @@ pub async fn open_schema(store: &StoreConfig, missing: IfMissing) -> Result<Arc<
     })
 }
 
+/// The SQL that would make or mend a store's tables. Changes nothing, makes nothing.
+pub async fn plan(store: &StoreConfig) -> Result<String, StoreError> {
+    match store.url.scheme() {
+        "sqlite" => Sqlite::plan(sqlite(store)).await,
+        _ => Err(unknown(store)),
+    }
+}
+
 fn sqlite(store: &StoreConfig) -> SqliteOptions {
     SqliteOptions::new(&store.name, store.url.expose())
 }

@@ -3,6 +3,7 @@
 //! Our own work always runs in tasks that are not cancelled: a dropped future must not leave a pooled connection in a
 //! transaction.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,6 +41,8 @@ pub(crate) struct Database {
     writer: Arc<Writer>,
     connect: SqliteConnectOptions,
     ear: Mutex<Ear>,
+    /// Which file it is, whatever its name.
+    file: Option<(u64, u64)>,
 }
 
 #[derive(Debug, Default)]
@@ -60,6 +63,11 @@ impl Database {
     /// Opens the file and checks that SQLite and it are what we expect, except its schema.
     pub(crate) async fn open(options: &SqliteOptions) -> Result<Self, StoreError> {
         let path = options.path.display().to_string();
+        if let Some(unknown) = &options.unknown {
+            let message = format!("the url of {path} has unknown parameters: {unknown}");
+            return Err(StoreError::new(StoreErrorKind::Invalid, "open", message)
+                .hint("leave them out; only `?mode=ro` has a meaning"));
+        }
         check_path(&options.path, &path, options.create)?;
         let connect = connect_options(options);
         // A file does not go away like a server: asking each connection whether it still lives would cost a round trip.
@@ -81,6 +89,7 @@ impl Database {
             connect: connect.clone(),
             ear: Mutex::default(),
             path,
+            file: None,
         };
         // The first connection is made by hand: a pool would try again and again, and then say only that it timed out.
         let mut first = connect.connect().await.map_err(|e| Fault::from(e).at("open", &database.path))?;
@@ -95,7 +104,17 @@ impl Database {
             .await
             .map_err(|e| Fault::from(e).at("open", &database.path))?;
         database.ear.lock().await.conn = Some(first);
-        Ok(database)
+        Ok(Self { file: file_id(&options.path), ..database })
+    }
+
+    /// Fails when the path names another file than the one that is open: what we do there, nobody would see.
+    pub(crate) fn check_file(&self, operation: &'static str) -> Result<(), StoreError> {
+        if self.file.is_none() || file_id(Path::new(&self.path)) == self.file {
+            return Ok(());
+        }
+        let message = format!("{} was deleted or replaced while it was open", self.path);
+        Err(StoreError::new(StoreErrorKind::Unreachable, operation, message)
+            .hint("restart, to open the file that is there"))
     }
 
     /// A transaction of the caller's own that is a writer from the start.
@@ -225,6 +244,11 @@ fn check_path(path: &Path, shown: &str, create: bool) -> Result<(), StoreError> 
         ),
         _ => Ok(()),
     }
+}
+
+/// Device and number of a file, if it is there.
+fn file_id(path: &Path) -> Option<(u64, u64)> {
+    std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
 fn check_library(version: &str) -> Result<(), StoreError> {

@@ -14,6 +14,8 @@ pub struct SqliteOptions {
     pub(crate) name: String,
     pub(crate) path: PathBuf,
     pub(crate) read_only: bool,
+    /// Parameters of the URL that mean nothing here.
+    pub(crate) unknown: Option<String>,
     pub(crate) create: bool,
     pub(crate) limits: Limits,
     pub(crate) clock: Arc<dyn Clock>,
@@ -23,20 +25,19 @@ pub struct SqliteOptions {
 impl SqliteOptions {
     /// The store `name` in a file: `shop.db`, `sqlite://shop.db` or `sqlite:///var/lib/shop.db`.
     ///
-    /// A URL that ends in `?mode=ro` opens the file for looking only.
+    /// A URL that ends in `?mode=ro` opens the file for looking only; other parameters are refused when it is opened.
     pub fn new(name: impl Into<String>, path_or_url: impl AsRef<str>) -> Self {
         let text = path_or_url.as_ref();
-        let (path, read_only) = match text.strip_prefix("sqlite://").or_else(|| text.strip_prefix("sqlite:")) {
-            Some(rest) => match rest.strip_suffix("?mode=ro") {
-                Some(path) => (path, true),
-                None => (rest, false),
-            },
-            None => (text, false),
+        let url = text.strip_prefix("sqlite://").or_else(|| text.strip_prefix("sqlite:"));
+        let (path, parameters) = match url {
+            Some(rest) => rest.split_once('?').map_or((rest, None), |(path, parameters)| (path, Some(parameters))),
+            None => (text, None),
         };
         Self {
             name: name.into(),
             path: PathBuf::from(path),
-            read_only,
+            read_only: parameters == Some("mode=ro"),
+            unknown: parameters.filter(|p| *p != "mode=ro").map(str::to_owned),
             create: false,
             limits: Limits::default(),
             clock: Arc::new(SystemClock::default()),
@@ -93,6 +94,9 @@ mod tests {
         assert_eq!(path("shop.db"), PathBuf::from("shop.db"));
         assert_eq!(path("sqlite://shop.db"), PathBuf::from("shop.db"));
         assert_eq!(path("sqlite:///var/shop.db"), PathBuf::from("/var/shop.db"));
-        assert!(SqliteOptions::new("main", "sqlite://shop.db?mode=ro").read_only);
+        let looking = SqliteOptions::new("main", "sqlite://shop.db?mode=ro");
+        assert!(looking.read_only && looking.unknown.is_none() && looking.path.ends_with("shop.db"));
+        let unknown = SqliteOptions::new("main", "sqlite://shop.db?mode=rwc");
+        assert_eq!((unknown.path, unknown.unknown.as_deref()), (PathBuf::from("shop.db"), Some("mode=rwc")));
     }
 }

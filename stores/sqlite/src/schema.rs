@@ -104,6 +104,17 @@ async fn set_version(conn: &mut SqliteConnection, version: i64) -> Result<(), sq
         .map(drop)
 }
 
+/// The SQL that brings a file from this version to the one this build needs; 0 is a new file.
+pub(crate) fn plan_from(version: i64) -> String {
+    let mut plan = String::new();
+    for n in version + 1..=NEEDS {
+        let Some(step) = step(n) else { break };
+        let _ = writeln!(plan, "-- step {n}: {}\nbegin immediate;\n{}", step.name, step.up.trim_end());
+        let _ = writeln!(plan, "update postroom_meta set value = {n} where name = 'schema_version';\ncommit;");
+    }
+    plan
+}
+
 #[async_trait]
 impl Schema for SqliteSchema {
     async fn status(&self) -> Result<SchemaStatus, StoreError> {
@@ -114,13 +125,10 @@ impl Schema for SqliteSchema {
 
     async fn plan(&self) -> Result<String, StoreError> {
         let version = self.status().await?.version;
-        let mut plan = String::new();
-        for n in version + 1..=NEEDS {
-            let Some(step) = step(n) else { break };
-            let _ = writeln!(plan, "-- step {n}: {}\nbegin immediate;\n{}", step.name, step.up.trim_end());
-            let _ = writeln!(plan, "update postroom_meta set value = {n} where name = 'schema_version';\ncommit;");
+        if version > NEEDS {
+            check(&self.0.db).await?;
         }
-        Ok(plan)
+        Ok(plan_from(version))
     }
 
     async fn up(&self) -> Result<Vec<SchemaStep>, StoreError> {

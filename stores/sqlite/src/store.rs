@@ -54,6 +54,15 @@ impl Sqlite {
         Ok(Self { inner: Arc::new(Inner { name, limits, clock, blocked_max, wake: Wake::default(), db }) })
     }
 
+    /// The SQL that makes or mends the tables of this file, whether or not the file is there. Changes nothing.
+    pub async fn plan(options: SqliteOptions) -> Result<String, StoreError> {
+        if !options.path.exists() {
+            return Ok(schema::plan_from(0));
+        }
+        let store = Self::open_unmigrated(options).await?;
+        SqliteSchema(Arc::clone(&store.inner)).plan().await
+    }
+
     /// Opens the store `main` in this file; makes the file and the tables if they are not there.
     pub async fn create(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         let path = path.as_ref().to_string_lossy();

@@ -186,3 +186,39 @@ async fn after_a_full_disk_callers_can_begin_again() {
     }
     assert_eq!(shop.number("select count(*) from postroom_log").await, 3);
 }
+
+/// H-26: a relay must not go on with a file that nobody else sees any more.
+#[tokio::test]
+async fn h26_a_file_replaced_while_it_is_open_is_noticed() {
+    let shop = Shop::open().await;
+    let source = shop.all().await;
+    source.take(ALL).await.unwrap();
+    std::fs::rename(shop.path(), shop.folder.path().join("moved.db")).unwrap();
+    std::fs::write(shop.path(), b"").unwrap();
+    let error = source.take(ALL).await.unwrap_err();
+    assert_eq!(error.kind, StoreErrorKind::Unreachable);
+    assert!(error.to_string().ends_with("was deleted or replaced while it was open"), "{error}");
+    assert!(source.renew(&postroom_core::RouteHealth::running()).await.is_err());
+}
+
+#[tokio::test]
+async fn parameters_nobody_knows_are_refused_and_make_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite://{}?mode=rwc", folder.path().join("shop.db").display());
+    let error = Sqlite::open_unmigrated(SqliteOptions::new("main", url).create(true)).await.err().unwrap();
+    assert_eq!(error.kind, StoreErrorKind::Invalid);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn the_plan_of_a_file_that_is_not_there_makes_it_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("shop.db");
+    let options = || SqliteOptions::new("main", path.to_str().unwrap());
+    let plan = Sqlite::plan(options()).await.unwrap();
+    assert!(!path.exists(), "a plan makes nothing");
+    let empty = Sqlite::open_unmigrated(options().create(true)).await.unwrap();
+    sqlx::raw_sql(sqlx::AssertSqlSafe(plan)).execute(empty.pool()).await.unwrap();
+    Sqlite::open(options()).await.unwrap();
+    assert_eq!(Sqlite::plan(options()).await.unwrap(), "");
+}

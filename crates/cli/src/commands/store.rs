@@ -139,7 +139,7 @@ async fn plan(app: &App, store: &StoreArg) -> Outcome {
     let config = app.config()?;
     let store = app::meant(&config, store)?;
     let name = &store.name;
-    let sql = stores::open_schema(store, IfMissing::Fail).await?.plan().await?;
+    let sql = stores::plan(store).await?;
     if app.is_table() && sql.is_empty() {
         note(&format!("store {name} is up to date: there is nothing to run"))?;
     } else if app.is_table() {

@@ -109,6 +109,7 @@ impl Shared {
 #[async_trait]
 impl Source for SqliteSource {
     async fn take(&self, budget: Budget) -> Result<Take, StoreError> {
+        self.0.inner.db.check_file("take")?;
         let shared = Arc::clone(&self.0);
         let found = joined(tokio::spawn(async move { shared.take(budget).await }).await, "take")??;
         // Only now are they in the engine's hands: what a caller did not wait for is handed out again.
@@ -130,6 +131,7 @@ impl Source for SqliteSource {
     }
 
     async fn renew(&self, health: &RouteHealth) -> Result<Lease, StoreError> {
+        self.0.inner.db.check_file("renew")?;
         let (relay, route, health) = (self.0.relay.clone(), Arc::clone(&self.0.route), health.clone());
         let now = self.0.inner.now();
         // Read before the table is: a lane that a take acquires meanwhile is not one that the table says we lost.
