@@ -206,10 +206,8 @@ impl Engine {
     /// Whether somebody waits for the next settle.
     pub(super) fn urgency(&self) -> Urgency {
         let drained = self.options.drain && self.flights.is_empty() && self.ready.is_empty();
-        if drained || matches!(self.phase, Phase::Stopping { .. }) {
+        if drained || self.pressed || self.starved || matches!(self.phase, Phase::Stopping { .. }) {
             Urgency::Now
-        } else if self.pressed || self.starved {
-            Urgency::Pressed
         } else {
             Urgency::Calm
         }

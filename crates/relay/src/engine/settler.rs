@@ -1,4 +1,4 @@
-//! Collects verdicts until it is worth a write: every 100 ms, or when half the slots wait for it.
+//! Collects verdicts until it is worth a write: every 100 ms, when half the slots wait for it, or when somebody finds none.
 
 use std::time::Duration;
 
@@ -6,19 +6,15 @@ use postroom_core::{Delivery, LaneTerm, Settlement, Verdict};
 
 /// Longest time a verdict waits for company.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// Longest time it waits while somebody waits for a slot; and the share of a full batch that is then enough.
-const PRESSED: (Duration, usize) = (Duration::from_millis(5), 8);
 /// First and longest pause after a settle that failed.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
-/// How much somebody waits for a settle.
+/// Whether somebody waits for a settle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Urgency {
     /// Nobody does.
     Calm,
-    /// A delivery waits for a slot.
-    Pressed,
-    /// A stop or a drain waits for it.
+    /// A delivery that finds no slot does, or a stop, or a drain. What comes while a settle runs goes with the next one.
     Now,
 }
 
@@ -63,7 +59,6 @@ impl Settler {
         let count = self.batch.settlements.len();
         let ripe = match urgency {
             Urgency::Calm => count >= self.full || now >= self.since + INTERVAL,
-            Urgency::Pressed => count >= self.full.div_ceil(PRESSED.1) || now >= self.since + PRESSED.0,
             Urgency::Now => true,
         };
         (count > 0 && ripe && now >= self.not_before).then(|| std::mem::take(&mut self.batch))
@@ -73,7 +68,6 @@ impl Settler {
     pub(super) fn next(&self, urgency: Urgency) -> Option<Duration> {
         let wait = match urgency {
             Urgency::Calm => INTERVAL,
-            Urgency::Pressed => PRESSED.0,
             Urgency::Now => Duration::ZERO,
         };
         (!self.is_empty()).then(|| (self.since + wait).max(self.not_before))
