@@ -10,13 +10,19 @@ use postroom_sqlite::Sqlite;
 
 /// Runs all benchmarks of the program; it must have been built (`cargo build --release --bin postroom`).
 pub(crate) fn run() {
-    dev_idle();
+    dev("2/s");
+    dev("1/h");
     backlog();
 }
 
-/// CPU and memory of `postroom dev`.
-fn dev_idle() {
-    let mut child = Command::new(binary()).arg("dev").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+/// CPU and memory of `postroom dev` at a rate of events.
+fn dev(rate: &str) {
+    let mut child = Command::new(binary())
+        .args(["dev", "--rate", rate])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
     pause(5);
     let before = cpu(&child);
     let seconds = 30;
@@ -24,7 +30,7 @@ fn dev_idle() {
     let share = (cpu(&child) - before) / f64::from(u32::try_from(seconds).unwrap()) * 100.0;
     let rss = rss_mib(&child);
     stop(&mut child);
-    println!("postroom dev at 2 events/s: {share:.2} % of a core (target ≤ 1 %), {rss:.0} MiB RSS (target ≤ 40)");
+    println!("postroom dev at {rate}: {share:.2} % of a core (target ≤ 1 % idle), {rss:.0} MiB RSS (target ≤ 40)");
 }
 
 /// Start time and memory of a relay with few and with a million waiting events.

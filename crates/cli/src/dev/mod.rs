@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use postroom_core::units::parse_duration;
 use postroom_core::{Delays, Desk, Filter, RetryPolicy, RouteDefinition, Store};
-use postroom_relay::{Relay, RelayOptions, RouteRun};
+use postroom_relay::{Poll, Relay, RelayOptions, RouteRun};
 use postroom_sqlite::Sqlite;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -109,6 +109,8 @@ fn relay(store: &Sqlite, route: RouteDefinition, narrator: &Arc<Narrator>) -> Re
     };
     let short = Delays::Exponential { base: Duration::from_secs(1), max: Duration::from_secs(5) };
     let mut run = RouteRun::new(store.clone(), route, mailer::mailer());
+    // The shop's own appends wake the relay; only what people do in another terminal waits for a look.
+    run.poll = Poll { max: Duration::from_millis(200), ..Poll::default() };
     run.retry = RetryPolicy { delays: short, attempts: 5, ..RetryPolicy::default() };
     Relay::new(options).observer(Arc::clone(narrator) as _).serve(run)
 }

@@ -118,10 +118,6 @@ fn every_link_between_pages_leads_somewhere() {
             }
             let (file, heading) = link.split_once('#').unwrap_or((link, ""));
             let target = if file.is_empty() { root().join(&from) } else { folder.join(file) };
-            // Benchmarks are written where they are measured.
-            if file.ends_with("bench/RESULTS.md") {
-                continue;
-            }
             let text = fs::read_to_string(&target).unwrap_or_else(|e| panic!("{from} links to {link}: {e}"));
             let anchors: Vec<String> = text.lines().filter(|l| l.starts_with('#')).map(anchor).collect();
             assert!(heading.is_empty() || anchors.iter().any(|a| a == heading), "{from} links to {link}: {anchors:?}");
