@@ -39,7 +39,7 @@ pub struct Capabilities {
     pub pipelines_key: bool,
     /// Most deliveries it wants on their way at once; `None` leaves it to the relay.
     pub in_flight_max: Option<usize>,
-    /// Largest encoded envelope it can carry; larger ones are dead letters without a try.
+    /// Largest encoded envelope it can carry; it refuses larger ones itself, as a permanent failure of that event.
     pub envelope_bytes_max: Option<usize>,
 }
 

@@ -284,3 +284,21 @@ async fn an_absurd_retry_after_does_not_stop_the_route() {
     let row = shop.status().await.status;
     assert_eq!(row.delivered, 1);
 }
+
+/// A crash before the death is in the store would bring the event back after those behind it.
+#[tokio::test(start_paused = true)]
+async fn after_a_death_the_key_waits_until_the_death_is_in_the_store() {
+    let shop = shop(1, None).await;
+    let (line, transport) = (Line::default(), ScriptedTransport::new());
+    transport.fail_when(|arrival| arrival.event.id == "e1", Failure::permanent("t", "never"));
+    line.0.cut_settle.store(true, Ordering::SeqCst);
+    shop.append("e1", "k").await;
+    shop.append("e2", "k").await;
+    let _stop = start(&shop, &line, &transport, "a");
+    transport.arrived(1).await;
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(transport.arrivals().len(), 1, "e2 passed a death that nobody else knows of");
+    line.0.cut_settle.store(false, Ordering::SeqCst);
+    transport.delivered(1).await;
+    assert_eq!(transport.delivered_ids(), ["e2"]);
+}
