@@ -1,0 +1,194 @@
+-- Appending and accepting from any language. Each append takes its transaction id before it draws a number.
+-- They run with their owner's rights, so that a producer needs nothing but EXECUTE on them.
+
+create function postroom.uuid7() returns text language sql volatile as $$
+  -- Random, with the time in front and version 7 in the bits for it.
+  select encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid())
+    placing substring(int8send((extract(epoch from clock_timestamp()) * 1000)::int8) from 3) from 1 for 6), 52, 1), 53, 1),
+    'hex')::uuid::text
+$$;
+
+-- Says what is wrong with an event that cannot be appended.
+create function postroom.refuse(
+  type text, id text, key text, aggregate_type text, aggregate_id text, tenant text, correlation_id text,
+  causation_id text, headers jsonb, attributes jsonb
+) returns void language plpgsql as $$
+declare f record;
+begin
+  for f in select * from (values
+    ('type', coalesce(type, ''), 255), ('id', id, 64), ('key', key, 512), ('aggregate_type', aggregate_type, 255),
+    ('aggregate_id', aggregate_id, 512), ('tenant', tenant, 255), ('correlation_id', correlation_id, 255),
+    ('causation_id', causation_id, 255)) v(name, value, bytes)
+  loop
+    if f.value = '' then
+      raise exception 'event % is empty', f.name using errcode = 'invalid_parameter_value',
+        hint = 'give it a value, for instance order.placed, or leave it out';
+    elsif octet_length(f.value) > f.bytes then
+      raise exception 'event % is % bytes, the limit is %', f.name, octet_length(f.value), f.bytes
+        using errcode = 'invalid_parameter_value', hint = 'shorten it';
+    elsif f.value ~ '[[:cntrl:]]' then
+      raise exception 'event % contains a control character', f.name using errcode = 'invalid_parameter_value',
+        hint = 'remove line breaks and control characters';
+    end if;
+  end loop;
+  if jsonb_typeof(headers) <> 'object' or jsonb_typeof(attributes) <> 'object' then
+    raise exception 'event headers and attributes must be JSON objects' using errcode = 'invalid_parameter_value';
+  end if;
+  raise exception 'event payload is null' using errcode = 'null_value_not_allowed',
+    hint = 'an event without data has the JSON payload null, which is the default';
+end $$;
+
+create function postroom.append(
+  type text, key text default null, payload json default 'null', id text default null, aggregate_type text default null,
+  aggregate_id text default null, tenant text default null, headers jsonb default '{}', attributes jsonb default '{}',
+  correlation_id text default null, causation_id text default null, schema_version int default 1,
+  occurred_at timestamptz default null, available_at timestamptz default null
+) returns text language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_variable
+declare
+  -- First of all: whoever holds a number must be seen to run by everybody who reads past it.
+  x int8 := pg_current_xact_id()::text::int8;
+  at timestamptz := clock_timestamp();
+  name text := coalesce(id, postroom.uuid7());
+begin
+  if (octet_length(type) between 1 and 255 and octet_length(name) between 1 and 64
+      and (key is null or octet_length(key) between 1 and 512)
+      and (aggregate_id is null or octet_length(aggregate_id) between 1 and 512)
+      and octet_length(coalesce(aggregate_type, 'x')) between 1 and 255 and octet_length(coalesce(tenant, 'x')) between 1 and 255
+      and octet_length(coalesce(correlation_id, 'x')) between 1 and 255 and octet_length(coalesce(causation_id, 'x')) between 1 and 255
+      and payload is not null
+      and concat(type, name, key, aggregate_type, aggregate_id, tenant, correlation_id, causation_id) !~ '[[:cntrl:]]'
+      and (headers is null or headers = '{}' or jsonb_typeof(headers) = 'object')
+      and (attributes is null or attributes = '{}' or jsonb_typeof(attributes) = 'object')) is not true then
+    perform postroom.refuse(type, name, key, aggregate_type, aggregate_id, tenant, correlation_id, causation_id, headers, attributes);
+  end if;
+  insert into postroom.log (
+    seg, lane, schema_version, tx, seq, occurred_at, appended_at, available_at, id, type, key, aggregate_type, aggregate_id,
+    tenant, content_type, headers, attributes, correlation_id, causation_id, payload
+  ) values (
+    extract(epoch from at)::int8 / {segment} % {leaves},
+    (hashtextextended(coalesce(key, aggregate_id, name), 0) & 9223372036854775807) % {lanes},
+    coalesce(schema_version, 1), x, nextval('postroom.log_seq'), coalesce(occurred_at, at), at, available_at, name, type, key,
+    aggregate_type, aggregate_id, tenant, null, nullif(headers, '{}'), nullif(attributes, '{}'),
+    correlation_id, causation_id, convert_to(payload::text, 'UTF8')
+  );
+  return name;
+end $$;
+
+create function postroom.append_bytes(
+  type text, key text, payload bytea, content_type text,
+  id text default null, aggregate_type text default null, aggregate_id text default null, tenant text default null,
+  headers jsonb default '{}', attributes jsonb default '{}', correlation_id text default null,
+  causation_id text default null, schema_version int default 1, occurred_at timestamptz default null,
+  available_at timestamptz default null
+) returns text language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_variable
+declare
+  -- First of all: whoever holds a number must be seen to run by everybody who reads past it.
+  x int8 := pg_current_xact_id()::text::int8;
+  at timestamptz := clock_timestamp();
+  name text := coalesce(id, postroom.uuid7());
+begin
+  if (octet_length(type) between 1 and 255 and octet_length(name) between 1 and 64
+      and (key is null or octet_length(key) between 1 and 512)
+      and (aggregate_id is null or octet_length(aggregate_id) between 1 and 512)
+      and octet_length(coalesce(aggregate_type, 'x')) between 1 and 255 and octet_length(coalesce(tenant, 'x')) between 1 and 255
+      and octet_length(coalesce(correlation_id, 'x')) between 1 and 255 and octet_length(coalesce(causation_id, 'x')) between 1 and 255
+      and payload is not null and octet_length(content_type) between 1 and 255
+      and concat(type, name, key, aggregate_type, aggregate_id, tenant, correlation_id, causation_id) !~ '[[:cntrl:]]'
+      and (headers is null or headers = '{}' or jsonb_typeof(headers) = 'object')
+      and (attributes is null or attributes = '{}' or jsonb_typeof(attributes) = 'object')) is not true then
+    perform postroom.refuse(type, name, key, aggregate_type, aggregate_id, tenant, correlation_id, causation_id, headers, attributes);
+  end if;
+  insert into postroom.log (
+    seg, lane, schema_version, tx, seq, occurred_at, appended_at, available_at, id, type, key, aggregate_type, aggregate_id,
+    tenant, content_type, headers, attributes, correlation_id, causation_id, payload
+  ) values (
+    extract(epoch from at)::int8 / {segment} % {leaves},
+    (hashtextextended(coalesce(key, aggregate_id, name), 0) & 9223372036854775807) % {lanes},
+    coalesce(schema_version, 1), x, nextval('postroom.log_seq'), coalesce(occurred_at, at), at, available_at, name, type, key,
+    aggregate_type, aggregate_id, tenant, nullif(content_type, 'application/json'), nullif(headers, '{}'), nullif(attributes, '{}'),
+    correlation_id, causation_id, payload
+  );
+  return name;
+end $$;
+
+create function postroom.append_many(events json) returns setof text language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  x int8 := pg_current_xact_id()::text::int8;
+  e json;
+begin
+  if json_typeof(events) is distinct from 'array' then
+    raise exception 'append_many takes a JSON array of events, not %', coalesce(json_typeof(events), 'null')
+      using errcode = 'invalid_parameter_value';
+  end if;
+  for e in select * from json_array_elements(events) loop
+    if json_typeof(e) <> 'object' or exists (
+      select from json_object_keys(e) k where k not in ('type', 'key', 'payload', 'id', 'aggregate_type', 'aggregate_id', 'tenant',
+        'headers', 'attributes', 'correlation_id', 'causation_id', 'schema_version', 'occurred_at', 'available_at'))
+    then
+      raise exception 'append_many takes objects with the names of append''s parameters'
+        using errcode = 'invalid_parameter_value',
+          detail = (select 'unknown: ' || string_agg(k, ', ') from json_object_keys(case json_typeof(e) when 'object' then e else '{}' end) k
+            where k not in ('type', 'key', 'payload', 'id', 'aggregate_type', 'aggregate_id', 'tenant', 'headers', 'attributes',
+              'correlation_id', 'causation_id', 'schema_version', 'occurred_at', 'available_at'));
+    end if;
+    return next postroom.append(
+      e ->> 'type', e ->> 'key', coalesce(e -> 'payload', 'null'), e ->> 'id', e ->> 'aggregate_type', e ->> 'aggregate_id',
+      e ->> 'tenant', coalesce((e ->> 'headers')::jsonb, '{}'), coalesce((e ->> 'attributes')::jsonb, '{}'),
+      e ->> 'correlation_id', e ->> 'causation_id', coalesce((e ->> 'schema_version')::int, 1),
+      (e ->> 'occurred_at')::timestamptz, (e ->> 'available_at')::timestamptz);
+  end loop;
+end $$;
+
+-- Null when `once` is already there: a repeated request is harmless.
+create function postroom.append_once(
+  once text,
+  type text, key text default null, payload json default 'null', id text default null, aggregate_type text default null,
+  aggregate_id text default null, tenant text default null, headers jsonb default '{}', attributes jsonb default '{}',
+  correlation_id text default null, causation_id text default null, schema_version int default 1,
+  occurred_at timestamptz default null, available_at timestamptz default null
+) returns text language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_variable
+declare
+  x int8 := pg_current_xact_id()::text::int8;
+begin
+  if (octet_length(once) between 1 and 255) is not true then
+    raise exception 'the word of append_once is % bytes, it must be 1 to 255', coalesce(octet_length(once), 0)
+      using errcode = 'invalid_parameter_value', hint = 'use the id of the request that must not be repeated';
+  end if;
+  insert into postroom.append_key (word) values (once) on conflict do nothing;
+  if not found then
+    return null;
+  end if;
+  return postroom.append(type, key, payload, id, aggregate_type, aggregate_id, tenant, headers, attributes,
+    correlation_id, causation_id, schema_version, occurred_at, available_at);
+end $$;
+
+-- For writers that do not lock their aggregate: waits for other transactions that append to the key.
+create function postroom.append_ordered(
+  type text, key text default null, payload json default 'null', id text default null, aggregate_type text default null,
+  aggregate_id text default null, tenant text default null, headers jsonb default '{}', attributes jsonb default '{}',
+  correlation_id text default null, causation_id text default null, schema_version int default 1,
+  occurred_at timestamptz default null, available_at timestamptz default null
+) returns text language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_variable
+begin
+  perform pg_advisory_xact_lock(hashtextextended(coalesce(key, aggregate_id), 7077));
+  return postroom.append(type, key, payload, id, aggregate_type, aggregate_id, tenant, headers, attributes,
+    correlation_id, causation_id, schema_version, occurred_at, available_at);
+end $$;
+
+-- True when the event is new to the consumer; in the transaction of its effect.
+create function postroom.accept(consumer text, id text) returns boolean language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+begin
+  if (octet_length($1) between 1 and 255 and octet_length($2) between 1 and 64) is not true then
+    raise exception 'accept needs a consumer of 1 to 255 bytes and an event id of 1 to 64'
+      using errcode = 'invalid_parameter_value';
+  end if;
+  insert into postroom.inbox (consumer, id) values ($1, $2) on conflict do nothing;
+  return found;
+end $$;
+
+revoke all on all functions in schema postroom from public;

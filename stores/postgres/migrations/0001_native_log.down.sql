@@ -1,0 +1,13 @@
+-- Removes what step 1 made, and the schema if nothing else is in it.
+drop function if exists postroom.append, postroom.append_bytes, postroom.append_many, postroom.append_once,
+  postroom.append_ordered, postroom.accept, postroom.uuid7, postroom.refuse;
+drop view postroom.event;
+drop table postroom.lane, postroom.route, postroom.relay, postroom.checkpoint, postroom.delivery, postroom.attempt,
+  postroom.inbox, postroom.audit, postroom.stat, postroom.append_key, postroom.truncated, postroom.evacuated,
+  postroom.receipt, postroom.log, postroom.meta;
+drop sequence postroom.log_seq;
+do $$ begin
+  drop schema postroom;
+exception when dependent_objects_still_exist then
+  raise notice 'schema postroom is kept: it has other things in it';
+end $$;
