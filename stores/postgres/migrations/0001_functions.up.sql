@@ -191,4 +191,4 @@ begin
   return found;
 end $$;
 
-revoke all on all functions in schema postroom from public;
+revoke all on all functions in schema {schema} from public;

@@ -7,7 +7,7 @@ drop table postroom.lane, postroom.route, postroom.relay, postroom.checkpoint, p
   postroom.receipt, postroom.log, postroom.meta;
 drop sequence postroom.log_seq;
 do $$ begin
-  drop schema postroom;
+  drop schema {schema};
 exception when dependent_objects_still_exist then
-  raise notice 'schema postroom is kept: it has other things in it';
+  raise notice 'the schema is kept: it has other things in it';
 end $$;

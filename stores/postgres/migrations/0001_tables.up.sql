@@ -1,7 +1,7 @@
 -- The native log and everything a relay, a consumer and an operator keep beside it.
 -- `postroom` stands for the configured schema; lanes, leaves and the length of a segment are fixed here, at install.
 
-create schema if not exists postroom;
+create schema if not exists {schema};
 
 create table postroom.meta (
   name  text primary key,

@@ -1,0 +1,217 @@
+//! How everything here reaches the server: the caller's pool, the workers' and the keeper's, and the SQL in its schema.
+//!
+//! Our own work always runs in tasks that are not cancelled: sqlx can leave a pooled connection inside a transaction when
+//! a `begin` is dropped half-way, and the next write through it would be lost. A piece of work that does not end in time
+//! loses its connection, not only its caller.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use postroom_core::{StoreError, StoreErrorKind};
+use sqlx::pool::PoolConnection;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{Executor, PgConnection, PgPool, Postgres, Transaction};
+use tokio::task::JoinError;
+
+use crate::error::Fault;
+use crate::options::PostgresOptions;
+use crate::sql::Sql;
+
+mod reach;
+
+/// Connections for callers and their transactions.
+const CALLERS_MAX: u32 = 16;
+/// Connections for relays and operators.
+const WORKERS_MAX: u32 = 8;
+/// How long a piece of work may take before its connection is given up.
+const DEADLINE: Duration = Duration::from_secs(20);
+/// The same for what counts or moves a whole log.
+const LONG_DEADLINE: Duration = Duration::from_mins(30);
+
+/// One piece of work on a session.
+pub(crate) type Work<'c, T> = Pin<Box<dyn Future<Output = Result<T, Fault>> + Send + 'c>>;
+
+/// A connection, with the SQL as it reads in this store.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) conn: PoolConnection<Postgres>,
+    pub(crate) sql: Arc<Sql>,
+}
+
+/// One database.
+#[derive(Debug)]
+pub(crate) struct Database {
+    /// What people know it as: `shop at db:5432`.
+    pub(crate) place: String,
+    pub(crate) callers: PgPool,
+    workers: PgPool,
+    /// One connection kept for renewals, so that a server without free ones does not cost us our lanes.
+    keeper: PgPool,
+    pub(crate) sql: Arc<Sql>,
+    servers: reach::Servers,
+}
+
+/// How a piece of work runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Each statement by itself.
+    Statements,
+    /// One `read committed` transaction: every statement sees what was committed before it.
+    Transaction,
+    /// The same, for work that may take long.
+    LongTransaction,
+}
+
+impl Database {
+    /// Finds the primary among the servers, and out whether a pooler stands in front of it.
+    pub(crate) async fn open(options: &PostgresOptions) -> Result<Self, StoreError> {
+        let servers = reach::Servers::parse(options)?;
+        let (connect, pooled) = servers.reach(options.pooler).await?;
+        let place = reach::place(&connect);
+        // Pinging before every use would cost a round trip; a dead connection shows itself in the work's error.
+        let pool = |max, options: PgConnectOptions| {
+            PgPoolOptions::new()
+                .max_connections(max)
+                .acquire_timeout(Duration::from_secs(10))
+                .test_before_acquire(false)
+                .connect_lazy_with(options)
+        };
+        let ours = reach::ours(&connect, pooled);
+        Ok(Self {
+            callers: pool(CALLERS_MAX, connect),
+            workers: pool(WORKERS_MAX, ours.clone()),
+            keeper: pool(1, ours),
+            sql: Arc::new(Sql::new(&options.schema, !pooled)),
+            servers,
+            place,
+        })
+    }
+
+    /// A transaction of the caller's own.
+    pub(crate) async fn begin(&self) -> Result<Transaction<'static, Postgres>, StoreError> {
+        let pool = self.callers.clone();
+        let begun = tokio::spawn(async move { pool.begin().await }).await;
+        joined(begun, "begin")?.map_err(|e| Fault::from(e).at("begin", &self.place))
+    }
+
+    /// Runs statements, each by itself.
+    pub(crate) async fn read<T, F>(&self, operation: &'static str, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(&'c mut Session) -> Work<'c, T> + Send + 'static,
+    {
+        self.explained(operation, self.run(&self.workers, Kind::Statements, operation, work).await)
+    }
+
+    /// Runs the work in one transaction.
+    pub(crate) async fn write<T, F>(&self, operation: &'static str, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(&'c mut Session) -> Work<'c, T> + Send + 'static,
+    {
+        self.explained(operation, self.run(&self.workers, Kind::Transaction, operation, work).await)
+    }
+
+    /// Runs work that may take minutes in one transaction.
+    pub(crate) async fn write_long<T, F>(&self, operation: &'static str, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(&'c mut Session) -> Work<'c, T> + Send + 'static,
+    {
+        self.explained(operation, self.run(&self.workers, Kind::LongTransaction, operation, work).await)
+    }
+
+    /// Runs statements on the connection that is kept for renewals.
+    pub(crate) async fn renew<T, F>(&self, operation: &'static str, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(&'c mut Session) -> Work<'c, T> + Send + 'static,
+    {
+        self.explained(operation, self.run(&self.keeper, Kind::Statements, operation, work).await)
+    }
+
+    /// Like [`Self::read`] and [`Self::write`], for callers that must know whether it may have happened all the same.
+    pub(crate) async fn attempt<T, F>(&self, operation: &'static str, write: bool, work: F) -> Result<T, Fault>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(&'c mut Session) -> Work<'c, T> + Send + 'static,
+    {
+        let kind = if write { Kind::Transaction } else { Kind::Statements };
+        self.run(&self.workers, kind, operation, work).await
+    }
+
+    fn explained<T>(&self, operation: &'static str, result: Result<T, Fault>) -> Result<T, StoreError> {
+        result.map_err(|fault| fault.at(operation, &self.place))
+    }
+
+    async fn run<T, F>(&self, pool: &PgPool, kind: Kind, operation: &'static str, work: F) -> Result<T, Fault>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(&'c mut Session) -> Work<'c, T> + Send + 'static,
+    {
+        let (pool, sql) = (pool.clone(), Arc::clone(&self.sql));
+        let task = tokio::spawn(async move {
+            let mut session = Session { conn: pool.acquire().await?, sql };
+            let deadline = if kind == Kind::LongTransaction { LONG_DEADLINE } else { DEADLINE };
+            let done = tokio::time::timeout(deadline, on(&mut session, kind, work)).await;
+            let result = done.unwrap_or(Err(Fault::TimedOut));
+            if matches!(&result, Err(fault) if !matches!(fault, Fault::Store(_))) {
+                // Whatever it was, the next one starts with a clean connection.
+                drop(session.conn.detach());
+            }
+            result
+        });
+        let result = joined(task.await, operation).map_err(Fault::from)?;
+        if result.as_ref().is_err_and(|fault| !fault.is_certain()) {
+            self.servers.moved(&[&self.callers, &self.workers, &self.keeper]);
+        }
+        result
+    }
+}
+
+async fn on<T, F>(session: &mut Session, kind: Kind, work: F) -> Result<T, Fault>
+where
+    F: for<'c> FnOnce(&'c mut Session) -> Work<'c, T>,
+{
+    if kind == Kind::Statements {
+        return work(session).await;
+    }
+    // Whatever the role's default: a statement that waited for a lock must see what its holder did.
+    session.conn.execute("begin isolation level read committed").await?;
+    if kind == Kind::LongTransaction {
+        session.conn.execute("set local statement_timeout = 0").await?;
+    }
+    match work(session).await {
+        Ok(result) => {
+            if let Err(error) = session.conn.execute("commit").await {
+                let certain = error.as_database_error().is_some();
+                return Err(if certain { Fault::Database(error) } else { Fault::Commit(error) });
+            }
+            Ok(result)
+        }
+        Err(fault) => {
+            if fault.is_certain() {
+                session.conn.execute("rollback").await?;
+            }
+            Err(fault)
+        }
+    }
+}
+
+/// What came of a task of ours; its panic is ours too.
+pub(crate) fn joined<T>(result: Result<T, JoinError>, operation: &'static str) -> Result<T, StoreError> {
+    result.map_err(|error| match error.try_into_panic() {
+        Ok(panic) => std::panic::resume_unwind(panic),
+        Err(error) => StoreError::new(StoreErrorKind::Unreachable, operation, format!("{operation} was cut off"))
+            .hint("the program is stopping")
+            .caused_by(error),
+    })
+}
+
+impl Session {
+    /// The connection, for statements.
+    pub(crate) fn conn(&mut self) -> &mut PgConnection {
+        &mut self.conn
+    }
+}

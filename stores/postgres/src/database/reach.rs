@@ -1,0 +1,155 @@
+//! Finding the server to work with: the primary among several, and whether a pooler stands in front of it.
+
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use postroom_core::{StoreError, StoreErrorKind};
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::{ConnectOptions, Connection, PgPool, Row};
+
+use crate::error::Fault;
+use crate::options::{Pooler, PostgresOptions};
+
+/// How long a server may take to let us in.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Settings of our own sessions. Behind a pooler they would stay with strangers.
+const SETTINGS: [(&str, &str); 4] = [
+    ("statement_timeout", "19s"),
+    ("lock_timeout", "10s"),
+    ("idle_in_transaction_session_timeout", "30s"),
+    ("search_path", "pg_catalog"),
+];
+/// How often the probe for a pooler asks.
+const PROBES: usize = 4;
+
+/// The servers that may have the database; one of them is the primary.
+#[derive(Debug, Clone)]
+pub(super) struct Servers {
+    all: Vec<PgConnectOptions>,
+    looking: Arc<AtomicBool>,
+}
+
+impl Servers {
+    pub(super) fn parse(options: &PostgresOptions) -> Result<Self, StoreError> {
+        let parse = |url: &String| {
+            let options = PgConnectOptions::from_str(url).map_err(|_| {
+                // The error would repeat the URL, with its password.
+                let message = format!("the url of store {:?} cannot be read", options.name);
+                StoreError::new(StoreErrorKind::Invalid, "open", message)
+                    .hint("write it as postgres://user:password@host:5432/database")
+            })?;
+            Ok(options.application_name("postroom").disable_statement_logging())
+        };
+        let all = options.urls.iter().map(parse).collect::<Result<Vec<_>, StoreError>>()?;
+        if all.is_empty() {
+            let message = format!("store {:?} has no url", options.name);
+            return Err(StoreError::new(StoreErrorKind::Invalid, "open", message));
+        }
+        Ok(Self { all, looking: Arc::default() })
+    }
+
+    /// Connects to the first one that is not a standby; says whether a pooler stands in front of it.
+    pub(super) async fn reach(&self, pooler: Pooler) -> Result<(PgConnectOptions, bool), StoreError> {
+        let mut first = None;
+        for options in &self.all {
+            match try_one(options).await {
+                Ok(conn) => {
+                    let pooled = pooled(options, conn, pooler).await?;
+                    let unnamed = options.clone().statement_cache_capacity(0);
+                    return Ok((if pooled { unnamed } else { options.clone() }, pooled));
+                }
+                Err(error) => first = first.or(Some(error)),
+            }
+        }
+        Err(first.unwrap_or_else(|| StoreError::new(StoreErrorKind::Unreachable, "open", "there is no server to try")))
+    }
+
+    /// After trouble: looks which server is the primary now, and points the pools there.
+    pub(super) fn moved(&self, pools: &[&PgPool]) {
+        if self.all.len() < 2 || self.looking.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (servers, pools): (_, Vec<PgPool>) = (self.clone(), pools.iter().map(|p| (*p).clone()).collect());
+        tokio::spawn(async move {
+            for options in &servers.all {
+                if let Ok(conn) = try_one(options).await {
+                    let _ = conn.close().await;
+                    for pool in pools {
+                        // Where it is changes, how we use it does not.
+                        let there = pool.connect_options();
+                        let moved = (*there).clone().host(options.get_host()).port(options.get_port());
+                        pool.set_connect_options(moved);
+                    }
+                    break;
+                }
+            }
+            servers.looking.store(false, Ordering::Release);
+        });
+    }
+}
+
+async fn try_one(options: &PgConnectOptions) -> Result<PgConnection, StoreError> {
+    let at = place(options);
+    let mut conn = match tokio::time::timeout(CONNECT_TIMEOUT, options.connect()).await {
+        Ok(connected) => connected.map_err(|e| Fault::from(e).at("connect", &at))?,
+        Err(_) => return Err(Fault::TimedOut.at("connect", &at)),
+    };
+    let row = sqlx::raw_sql("select pg_is_in_recovery(), current_setting('server_version_num')::int4")
+        .fetch_one(&mut conn)
+        .await
+        .map_err(|e| Fault::from(e).at("connect", &at))?;
+    let unreadable = |e: sqlx::Error| Fault::from(e).at("connect", &at);
+    if row.try_get_unchecked::<&str, _>(0).map_err(unreadable)? == "t" {
+        return Err(StoreError::new(StoreErrorKind::Unreachable, "connect", format!("{at} is a standby"))
+            .hint("give the url of the primary, or a list of all servers: the one that is no standby is used"));
+    }
+    let version: u32 = row.try_get_unchecked::<&str, _>(1).map_err(unreadable)?.parse().unwrap_or_default();
+    if version < 140_000 {
+        let message = format!("{at} is PostgreSQL {}, the store needs 14 or newer", version / 10_000);
+        return Err(StoreError::new(StoreErrorKind::Refused, "connect", message));
+    }
+    Ok(conn)
+}
+
+/// Whether a pooler gives transactions sessions as it likes: two clients meet in one session, or one client moves.
+async fn pooled(options: &PgConnectOptions, mut one: PgConnection, pooler: Pooler) -> Result<bool, StoreError> {
+    let at = place(options);
+    if pooler == Pooler::Transaction {
+        let _ = one.close().await;
+        return Ok(true);
+    }
+    let mut two = options.connect().await.map_err(|e| Fault::from(e).at("connect", &at))?;
+    let mut found = false;
+    let mut before = None;
+    for _ in 0..PROBES {
+        let pids = (pid(&mut one).await, pid(&mut two).await);
+        let (Ok(a), Ok(b)) = pids else { break };
+        found |= a == b || before.is_some_and(|before| before != (a, b));
+        before = Some((a, b));
+    }
+    let _ = (one.close().await, two.close().await);
+    if found && pooler == Pooler::None {
+        let message = format!("a pooler stands in front of {at}, but the configuration says there is none");
+        return Err(StoreError::new(StoreErrorKind::Refused, "connect", message)
+            .hint("set `pooler = \"transaction\"` for this store, or connect past the pooler"));
+    }
+    Ok(found)
+}
+
+async fn pid(conn: &mut PgConnection) -> Result<i32, sqlx::Error> {
+    let row = sqlx::raw_sql("select pg_backend_pid()").fetch_one(conn).await?;
+    row.try_get_unchecked::<&str, _>(0)?.parse().map_err(|e| sqlx::Error::Decode(Box::new(e)))
+}
+
+/// The same server for our own sessions.
+pub(super) fn ours(options: &PgConnectOptions, pooled: bool) -> PgConnectOptions {
+    if pooled { options.clone() } else { options.clone().options(SETTINGS) }
+}
+
+/// What people know the database as; without user and password.
+pub(super) fn place(options: &PgConnectOptions) -> String {
+    let database = options.get_database().unwrap_or(options.get_username());
+    format!("{database} at {}:{}", options.get_host(), options.get_port())
+}

@@ -1,0 +1,140 @@
+//! Turns what PostgreSQL and sqlx say into what the caller can do about it.
+
+use postroom_core::{StoreError, StoreErrorKind};
+
+/// What can go wrong inside one piece of work: the database's word, or our own.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// PostgreSQL or sqlx said no.
+    Database(sqlx::Error),
+    /// The connection went away while the commit was on its way.
+    Commit(sqlx::Error),
+    /// No answer came in time.
+    TimedOut,
+    /// We said no.
+    Store(StoreError),
+}
+
+impl From<sqlx::Error> for Fault {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Database(error)
+    }
+}
+
+impl From<StoreError> for Fault {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl Fault {
+    /// The error of this operation on this database.
+    pub(crate) fn at(self, operation: &'static str, place: &str) -> StoreError {
+        match self {
+            Self::Store(error) => error,
+            Self::Database(error) => explain(error, operation, place),
+            Self::TimedOut => {
+                StoreError::new(StoreErrorKind::Unreachable, operation, format!("{place} did not answer in time"))
+                    .hint("look at the network between this machine and the database, and at the database's load")
+            }
+            Self::Commit(error) => StoreError::new(
+                StoreErrorKind::CommitUnknown,
+                operation,
+                format!("lost the connection to {place} at the commit: it may or may not have happened"),
+            )
+            .caused_by(error),
+        }
+    }
+
+    /// Whether the server still knows what became of the work: it said no, or we did.
+    pub(crate) fn is_certain(&self) -> bool {
+        match self {
+            Self::Store(_) => true,
+            Self::Database(error) => state_of(error).is_some_and(|state| !state.starts_with("57P")),
+            Self::Commit(_) | Self::TimedOut => false,
+        }
+    }
+}
+
+/// The SQLSTATE, where the server said something.
+pub(crate) fn state_of(error: &sqlx::Error) -> Option<String> {
+    Some(error.as_database_error()?.code()?.into_owned())
+}
+
+/// What a server's refusal means.
+fn explain(error: sqlx::Error, operation: &'static str, place: &str) -> StoreError {
+    let state = state_of(&error);
+    let said = error.as_database_error().map(|e| e.message().to_owned()).unwrap_or_default();
+    let (kind, message, hint) = match (&error, state.as_deref()) {
+        (_, Some(state)) => by_state(state, &said, operation, place),
+        (sqlx::Error::PoolTimedOut, _) => (
+            StoreErrorKind::Busy,
+            format!("no connection to {place} became free in time"),
+            "look for transactions that stay open in this process, and at `max_connections`".to_owned(),
+        ),
+        (sqlx::Error::Tls(_), _) => (
+            StoreErrorKind::Unreachable,
+            format!("no TLS connection to {place}"),
+            "check `sslmode` and `sslrootcert` in the URL".to_owned(),
+        ),
+        (sqlx::Error::Io(_) | sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed | sqlx::Error::Protocol(_), _) => (
+            StoreErrorKind::Unreachable,
+            format!("cannot reach {place}"),
+            "check that the server runs and that host and port in the URL are right".to_owned(),
+        ),
+        _ => (StoreErrorKind::Other, format!("{operation} on {place} failed"), String::new()),
+    };
+    StoreError::new(kind, operation, message).hint(hint).caused_by(error)
+}
+
+fn by_state(state: &str, said: &str, operation: &'static str, place: &str) -> (StoreErrorKind, String, String) {
+    use StoreErrorKind as K;
+    let (kind, message, hint) = match state {
+        "28P01" | "28000" => {
+            (K::Unreachable, format!("{place} refused the login: {said}"), "check user and password in the URL")
+        }
+        "3D000" => (K::Unreachable, format!("{place}: {said}"), "check the database's name in the URL, or create it"),
+        "42501" => (
+            K::Refused,
+            format!("{place} refused to {operation}: {said}"),
+            "grant what is missing; `postroom store roles` prints the script",
+        ),
+        "42P01" | "3F000" | "42883" => (
+            K::Schema,
+            format!("the store's tables are missing in {place}: {said}"),
+            "run `postroom store migrate up`",
+        ),
+        "42703" | "42804" | "42P10" => (
+            K::Schema,
+            format!("a table of the store in {place} is not what this build expects: {said}"),
+            "undo the change by hand, or restore the table",
+        ),
+        "25006" => (
+            K::Refused,
+            format!("{place} is read-only for this session"),
+            "use the primary, and a role without `default_transaction_read_only`",
+        ),
+        "42P05" | "26000" => (
+            K::Refused,
+            format!("a pooler stands between us and {place} that was not declared"),
+            "set `pooler = \"transaction\"` for this store",
+        ),
+        "53100" => (K::Full, format!("no room left on the disk of {place}"), "free space on the server's disk"),
+        "53300" => (
+            K::Busy,
+            format!("{place} has no connection left"),
+            "raise `max_connections`, or put a pooler in front of it",
+        ),
+        "22021" | "22P05" | "22023" | "22P02" | "22004" => {
+            (K::Invalid, format!("{place} cannot store that: {said}"), "remove what it names")
+        }
+        "40001" | "40P01" | "55P03" | "57014" | "53200" | "55006" => {
+            (K::Busy, format!("{operation} on {place} had to wait too long or was in another's way: {said}"), "")
+        }
+        _ if state.starts_with("08") || state.starts_with("57P") => {
+            (K::Unreachable, format!("lost the connection to {place}: {said}"), "")
+        }
+        _ => (K::Other, format!("{operation} on {place} failed"), ""),
+    };
+    (kind, message, hint.to_owned())
+}

@@ -1,0 +1,344 @@
+//! Routes as the store keeps them: registration, changes, and who serves them.
+
+use std::sync::Arc;
+
+use postroom_core::{
+    Filter, OnDead, OnFailure, RelayIdentity, RouteDefinition, RouteHealth, Start, StoreError, StoreErrorKind,
+    valid_name,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use sqlx::Row as _;
+use sqlx::postgres::PgRow;
+
+use crate::clock::{Time, micros, span};
+use crate::database::Session;
+use crate::desk::actions;
+use crate::error::Fault;
+use crate::source::position::{Position, Snapshot};
+use crate::store::Inner;
+
+/// A registered route.
+#[derive(Debug, Clone)]
+pub(crate) struct Registered {
+    pub(crate) name: String,
+    pub(crate) filter: Filter,
+    pub(crate) to: String,
+    pub(crate) on_failure: OnFailure,
+    pub(crate) on_dead: OnDead,
+    pub(crate) start: String,
+    /// What was appended before is not for this route.
+    pub(crate) start_at: Option<i64>,
+    /// When it was registered.
+    pub(crate) since: i64,
+    pub(crate) paused_by: Option<String>,
+}
+
+impl Registered {
+    fn read(row: &PgRow) -> Result<Self, sqlx::Error> {
+        Ok(Self {
+            name: row.try_get("name")?,
+            filter: serde_json::from_str(row.try_get("filter")?).map_err(|e| sqlx::Error::Decode(e.into()))?,
+            to: row.try_get("destination")?,
+            on_failure: from_word(row.try_get("on_failure")?)?,
+            on_dead: from_word(row.try_get("on_dead")?)?,
+            start: row.try_get("start")?,
+            start_at: row.try_get::<Option<Time>, _>("start_at")?.map(|at| at.0),
+            since: row.try_get::<Time, _>("registered_at")?.0,
+            paused_by: row.try_get("paused_by")?,
+        })
+    }
+
+    pub(crate) fn agrees_with(&self, route: &RouteDefinition) -> bool {
+        self.filter == route.filter
+            && self.to == route.to
+            && self.on_failure == route.on_failure
+            && self.on_dead == route.on_dead
+    }
+}
+
+const ROUTE: &str = "select name, filter::text as filter, destination, on_failure, on_dead, start, start_at, registered_at, \
+     paused_by from postroom.route where $1::text is null or name = $1 order by name";
+
+/// Every registered route, by name.
+pub(crate) async fn all(session: &mut Session) -> Result<Vec<Registered>, sqlx::Error> {
+    let rows = session.sql.query(ROUTE).bind(None::<String>).fetch_all(&mut *session.conn).await?;
+    rows.iter().map(Registered::read).collect()
+}
+
+/// One registered route.
+pub(crate) async fn find(session: &mut Session, name: &str) -> Result<Option<Registered>, sqlx::Error> {
+    let row = session.sql.query(ROUTE).bind(Some(name.to_owned())).fetch_optional(&mut *session.conn).await?;
+    row.as_ref().map(Registered::read).transpose()
+}
+
+/// One registered route, or the error that it is not.
+pub(crate) async fn need(session: &mut Session, name: &str, operation: &'static str) -> Result<Registered, Fault> {
+    find(session, name).await?.ok_or_else(|| not_registered(name, operation).into())
+}
+
+pub(crate) fn not_registered(name: &str, operation: &'static str) -> StoreError {
+    StoreError::new(StoreErrorKind::NotFound, operation, format!("route {name:?} is not registered in this store"))
+        .hint("`postroom route ls` shows the routes that are")
+}
+
+/// A live relay that serves the route, other than `boot`. One whose heartbeat lies further ahead than its lease is of
+/// before the clock was set back, and gone: a living one corrects that at its next renewal.
+pub(crate) async fn live_relay(
+    session: &mut Session,
+    route: &str,
+    boot: &str,
+    now: i64,
+) -> Result<Option<(String, String)>, sqlx::Error> {
+    let row = session
+        .sql
+        .query(
+            "select name, boot from postroom.relay where boot <> $1 and alive_until > $2 \
+             and seen_at - $2 <= alive_until - seen_at and routes ? $3 limit 1",
+        )
+        .bind(boot.to_owned())
+        .bind(Time(now))
+        .bind(route.to_owned())
+        .fetch_optional(&mut *session.conn)
+        .await?;
+    row.map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).transpose()
+}
+
+/// Registers the route if it is new, else takes its changes over, and says that this relay serves it.
+pub(crate) async fn join(
+    inner: &Arc<Inner>,
+    relay: &RelayIdentity,
+    route: &RouteDefinition,
+) -> Result<(), StoreError> {
+    let new = register(inner, route).await?;
+    let (relay, route, shared) = (relay.clone(), route.clone(), Arc::clone(inner));
+    inner
+        .db
+        .write("register", move |session| {
+            Box::pin(async move {
+                let now = shared.now(session).await?;
+                if !new {
+                    change(session, &shared, &relay, &route, now).await?;
+                }
+                heartbeat(session, &relay, &route.name, &RouteHealth::running(), Some(Time(now))).await?;
+                Ok(())
+            })
+        })
+        .await
+}
+
+/// Where a lane of a new route begins, and how many rows lie before it.
+#[derive(Debug, Default)]
+struct Beginning {
+    lane: i16,
+    position: Position,
+    /// Rows up to there, there or truncated; `None` counts the truncated ones when the route is written.
+    base: Option<i64>,
+}
+
+/// Registers the route if it is new; says whether it was.
+pub(crate) async fn register(inner: &Arc<Inner>, route: &RouteDefinition) -> Result<bool, StoreError> {
+    if !valid_name(&route.name) {
+        let message = format!("{:?} cannot be a route's name", route.name);
+        return Err(StoreError::new(StoreErrorKind::Invalid, "register", message)
+            .hint("use lower-case letters, digits, `-`, `_` and `.`, at most 63"));
+    }
+    let name = route.name.clone();
+    let there = inner
+        .db
+        .read("register", |session| Box::pin(async move { Ok(find(session, &name).await?.is_some()) }))
+        .await?;
+    if there {
+        return Ok(false);
+    }
+    // The read must be the only statement of its transaction, so it comes before: what commits in between, the route gets.
+    let beginnings = match route.start {
+        Start::Now => inner.db.read("register", |session| Box::pin(beginnings(session))).await?,
+        Start::Beginning | Start::At(_) => {
+            (0..inner.ring.lanes).map(|lane| Beginning { lane, ..Beginning::default() }).collect()
+        }
+    };
+    let (shared, route) = (Arc::clone(inner), route.clone());
+    inner
+        .db
+        .write("register", move |session| {
+            Box::pin(async move {
+                let now = shared.now(session).await?;
+                write(session, &route, &beginnings, now).await
+            })
+        })
+        .await
+}
+
+/// Reads where the log ends now, throwing its rows away.
+async fn beginnings(session: &mut Session) -> Result<Vec<Beginning>, Fault> {
+    let rows = session.sql.query(include_str!("sql/start.sql")).fetch_all(&mut *session.conn).await?;
+    let mut beginnings = Vec::new();
+    for row in &rows {
+        let snapshot = Snapshot::parse(row.try_get("snap")?, row.try_get::<i64, _>("above")?)
+            .ok_or_else(|| sqlx::Error::Decode("a snapshot cannot be read".into()))?;
+        let position = Position::at_start(row.try_get("hwm")?, &snapshot);
+        beginnings.push(Beginning { lane: row.try_get("lane")?, position, base: Some(row.try_get("base")?) });
+    }
+    Ok(beginnings)
+}
+
+async fn write(
+    session: &mut Session,
+    route: &RouteDefinition,
+    beginnings: &[Beginning],
+    now: i64,
+) -> Result<bool, Fault> {
+    // Nobody truncates between the count of what was truncated and the route that rests on it.
+    let truncated = session.sql.query("select lane, rows from postroom.truncated order by lane for share");
+    let truncated = truncated.fetch_all(&mut *session.conn).await?;
+    let new = session
+        .sql
+        .query(include_str!("sql/register.sql"))
+        .bind(route.name.clone())
+        .bind(json!(route.filter).to_string())
+        .bind(route.to.clone())
+        .bind(word(&route.on_failure))
+        .bind(word(&route.on_dead))
+        .bind(route.start.to_string())
+        .bind(if let Start::At(time) = route.start { Some(Time(micros(time))) } else { None })
+        .bind(Time(now))
+        .execute(&mut *session.conn)
+        .await?
+        .rows_affected();
+    if new == 0 {
+        return Ok(false);
+    }
+    for beginning in beginnings {
+        let rows = truncated.iter().find(|row| row.try_get(0).is_ok_and(|lane: i16| lane == beginning.lane));
+        let rows: i64 = rows.map_or(Ok(0), |row| row.try_get(1))?;
+        session
+            .sql
+            .query(include_str!("sql/register_lane.sql"))
+            .bind(route.name.clone())
+            .bind(beginning.lane)
+            .bind(beginning.position.hwm)
+            .bind(beginning.position.pending.keys().copied().collect::<Vec<i64>>())
+            .bind(beginning.position.pending.values().copied().collect::<Vec<i64>>())
+            .bind(beginning.base.unwrap_or(rows))
+            .execute(&mut *session.conn)
+            .await?;
+    }
+    Ok(true)
+}
+
+/// Takes over what changed in the definition, unless a live relay serves the old one.
+async fn change(
+    session: &mut Session,
+    inner: &Inner,
+    relay: &RelayIdentity,
+    route: &RouteDefinition,
+    now: i64,
+) -> Result<(), Fault> {
+    // Held to the end: two relays with different definitions must not both find nobody else.
+    let held = session.sql.query("select 1 from postroom.route where name = $1 for no key update");
+    held.bind(route.name.clone()).fetch_optional(&mut *session.conn).await?;
+    let there = need(session, &route.name, "register").await?;
+    let lanes: i64 = session
+        .sql
+        .scalar(
+            "select count(*) from postroom.lane l where l.route = $1 and exists \
+             (select 1 from postroom.checkpoint c where c.route = l.route and c.lane = l.lane)",
+        )
+        .bind(route.name.clone())
+        .fetch_one(&mut *session.conn)
+        .await?;
+    if lanes != i64::from(inner.ring.lanes) {
+        return Err(no_checkpoint(&route.name).into());
+    }
+    if there.agrees_with(route) {
+        return Ok(());
+    }
+    let old = describe(&there.to, &there.filter, there.on_failure, there.on_dead);
+    let new = describe(&route.to, &route.filter, route.on_failure, route.on_dead);
+    if let Some((name, boot)) = live_relay(session, &route.name, &relay.boot, now).await? {
+        return Err(StoreError::new(
+            StoreErrorKind::Conflict,
+            "register",
+            format!("relay {name} ({boot}) serves route {:?} as {old}, this relay defines it as {new}", route.name),
+        )
+        .hint("give both relays the same definition, or stop the other one first")
+        .into());
+    }
+    session
+        .sql
+        .query(
+            "update postroom.route set filter = $2::jsonb, destination = $3, on_failure = $4, on_dead = $5 where name = $1",
+        )
+        .bind(route.name.clone())
+        .bind(json!(route.filter).to_string())
+        .bind(route.to.clone())
+        .bind(word(&route.on_failure))
+        .bind(word(&route.on_dead))
+        .execute(&mut *session.conn)
+        .await?;
+    // A relay that slept since its lease ran out may still hold lanes; it must not go on with the old definition.
+    let free = session.sql.query("update postroom.lane set holder = null where route = $1 and holder is not null");
+    free.bind(route.name.clone()).execute(&mut *session.conn).await?;
+    let reason = format!("from {old} to {new}");
+    let action = actions::Action { actor: &relay.name, reason: Some(&reason), name: "route.change" };
+    actions::record(session, &action, &route.name, 0, now).await?;
+    Ok(())
+}
+
+/// The error of a relay whose definition was replaced while it did not live.
+pub(crate) fn was_changed(route: &str) -> StoreError {
+    StoreError::new(
+        StoreErrorKind::Conflict,
+        "take",
+        format!("route {route:?} was changed by another relay while this one did not live"),
+    )
+    .hint("restart this relay with the new definition; `postroom route show` has it")
+}
+
+/// The error of a lane that has lost its position; reading from the beginning instead would send everything again.
+pub(crate) fn no_checkpoint(route: &str) -> StoreError {
+    StoreError::new(
+        StoreErrorKind::NotAStore,
+        "register",
+        format!("route {route:?} is registered, but a lane of it has no checkpoint"),
+    )
+    .hint("restore the tables from a backup, or start the route anew with `postroom route forget`")
+}
+
+/// Says that the relay lives for another lease, and how the route is doing.
+pub(crate) async fn heartbeat(
+    session: &mut Session,
+    relay: &RelayIdentity,
+    route: &str,
+    health: &RouteHealth,
+    now: Option<Time>,
+) -> Result<(), sqlx::Error> {
+    session
+        .sql
+        .query(include_str!("sql/heartbeat.sql"))
+        .bind(relay.boot.clone())
+        .bind(relay.name.clone())
+        .bind(relay.version.clone())
+        .bind(now)
+        .bind(span(relay.lease))
+        .bind(route.to_owned())
+        .bind(json!(health).to_string())
+        .execute(&mut *session.conn)
+        .await
+        .map(drop)
+}
+
+fn describe(to: &str, filter: &Filter, on_failure: OnFailure, on_dead: OnDead) -> String {
+    json!({"to": to, "filter": filter, "on_failure": on_failure, "on_dead": on_dead}).to_string()
+}
+
+/// The word a setting is stored as.
+fn word<T: Serialize>(value: &T) -> String {
+    json!(value).as_str().unwrap_or_default().to_owned()
+}
+
+fn from_word<T: DeserializeOwned>(word: String) -> Result<T, sqlx::Error> {
+    serde_json::from_value(Value::String(word)).map_err(|e| sqlx::Error::Decode(e.into()))
+}

@@ -1,0 +1,156 @@
+//! The one statement that reads the log for all lanes of a relay, and what it brings per lane.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use sqlx::Row as _;
+use sqlx::postgres::PgRow;
+
+use super::position::{Position, Snapshot};
+use crate::database::Session;
+use crate::error::Fault;
+use crate::events::{COLUMNS, Logged};
+use crate::sql::Sql;
+
+/// Most late rows of one read, of all lanes together; the statement asks for one more.
+const LATE_MAX: usize = 2_000;
+
+/// Where to read.
+#[derive(Debug)]
+pub(crate) struct Question {
+    /// Lanes with their positions.
+    pub(crate) lanes: Vec<(i16, Position)>,
+    /// Most fresh rows per lane.
+    pub(crate) rows: i64,
+    /// Largest payload that comes along.
+    pub(crate) inline: i32,
+}
+
+/// What a read brought for one lane.
+#[derive(Debug)]
+pub(crate) struct Brought {
+    pub(crate) lane: i16,
+    /// The position after it.
+    pub(crate) position: Position,
+    /// Rows in order of their numbers: first those that were late, then fresh ones.
+    pub(crate) rows: Vec<Logged>,
+    /// How many of them were late.
+    pub(crate) late: usize,
+    /// Whether there was nothing more to bring.
+    pub(crate) complete: bool,
+}
+
+/// The statement for these leaves.
+pub(crate) fn text(sql: &Sql, leaves: impl IntoIterator<Item = i16>) -> Arc<str> {
+    let each: Vec<String> = leaves.into_iter().map(|leaf| format!("select * from postroom.log_{leaf}")).collect();
+    let columns = format!("{COLUMNS}, case when octet_length(l.payload) <= $7 then l.payload end");
+    let text = include_str!("../sql/read.sql").replace("{columns}", &columns).replace("{leaves}", &each.join(" union all "));
+    sql.made(&text).into()
+}
+
+/// Reads.
+pub(crate) async fn read(
+    session: &mut Session,
+    text: Arc<str>,
+    question: &Question,
+) -> Result<(Snapshot, Vec<Brought>), Fault> {
+    let (mut lanes, mut hwms) = (Vec::new(), Vec::new());
+    let (mut of, mut pending, mut los) = (Vec::new(), Vec::new(), Vec::new());
+    for (lane, position) in &question.lanes {
+        lanes.push(*lane);
+        hwms.push(position.hwm);
+        for (x, lo) in &position.pending {
+            of.push(*lane);
+            pending.push(*x);
+            los.push(*lo);
+        }
+    }
+    let statement = session.sql.query_made(text);
+    let rows = statement
+        .bind(lanes)
+        .bind(hwms)
+        .bind(of)
+        .bind(pending)
+        .bind(los)
+        .bind(question.rows)
+        .bind(question.inline)
+        .fetch_all(&mut *session.conn)
+        .await?;
+    Ok(sorted(question, &rows)?)
+}
+
+/// What was read for one lane, before its position is known.
+#[derive(Default)]
+struct Lane {
+    late: Vec<Logged>,
+    fresh: Vec<Logged>,
+    /// Up to where what has ended was swept, if anything had.
+    swept: Option<i64>,
+}
+
+fn sorted(question: &Question, rows: &[PgRow]) -> Result<(Snapshot, Vec<Brought>), sqlx::Error> {
+    let mut lanes: BTreeMap<i16, Lane> = question.lanes.iter().map(|(lane, _)| (*lane, Lane::default())).collect();
+    let hwm: BTreeMap<i16, i64> = question.lanes.iter().map(|(lane, position)| (*lane, position.hwm)).collect();
+    let mut snapshot = None;
+    for row in rows {
+        if row.try_get_unchecked::<Option<i64>, _>(1)?.is_some() {
+            let logged = Logged::read(row)?;
+            let Some(lane) = lanes.get_mut(&logged.lane) else { continue };
+            let late = logged.seq <= hwm.get(&logged.lane).copied().unwrap_or_default();
+            (if late { &mut lane.late } else { &mut lane.fresh }).push(logged);
+        } else if let Some(number) = row.try_get_unchecked::<Option<i16>, _>(0)? {
+            if let Some(lane) = lanes.get_mut(&number) {
+                lane.swept = Some(row.try_get_unchecked(2)?);
+            }
+        } else {
+            snapshot = Snapshot::parse(row.try_get_unchecked(7)?, row.try_get_unchecked(2)?);
+        }
+    }
+    let snapshot = snapshot.ok_or_else(|| sqlx::Error::Decode("a read came without its snapshot".into()))?;
+    let all = !cut(&mut lanes);
+    let brought = question
+        .lanes
+        .iter()
+        .filter_map(|(number, position)| Some((*number, position, lanes.remove(number)?)))
+        .map(|(number, position, lane)| brought(number, position, lane, &snapshot, question.rows, all))
+        .collect();
+    Ok((snapshot, brought))
+}
+
+/// Late rows come in order of lane and number, up to a bound: behind it nothing is known of what has ended. Says whether
+/// the bound was hit; then nothing fresh was read.
+fn cut(lanes: &mut BTreeMap<i16, Lane>) -> bool {
+    let mut room = LATE_MAX;
+    let total: usize = lanes.values().map(|lane| lane.late.len()).sum();
+    if total <= LATE_MAX {
+        return false;
+    }
+    for lane in lanes.values_mut() {
+        lane.late.sort_unstable_by_key(|row| row.seq);
+        if lane.late.len() < room {
+            room -= lane.late.len();
+            continue;
+        }
+        lane.late.truncate(room);
+        room = 0;
+        if let Some(swept) = &mut lane.swept {
+            *swept = lane.late.last().map_or(i64::MIN, |row| row.seq);
+        }
+    }
+    true
+}
+
+fn brought(lane: i16, before: &Position, read: Lane, snapshot: &Snapshot, limit: i64, all: bool) -> Brought {
+    let Lane { late: mut rows, mut fresh, swept } = read;
+    rows.sort_unstable_by_key(|row| row.seq);
+    fresh.sort_unstable_by_key(|row| row.seq);
+    let late = rows.len();
+    if let Some(swept) = swept.filter(|swept| *swept < before.hwm) {
+        let position = before.half_swept(snapshot, swept);
+        return Brought { lane, position, rows, late, complete: false };
+    }
+    let complete = all && i64::try_from(fresh.len()).unwrap_or(i64::MAX) < limit;
+    let position = before.advanced(snapshot, fresh.last().map(|row| row.seq));
+    rows.append(&mut fresh);
+    Brought { lane, position, rows, late, complete }
+}

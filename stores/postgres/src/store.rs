@@ -1,0 +1,118 @@
+//! The store as applications and relays open it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use postroom_core::{Clock, Desk, Limits, RelayIdentity, RouteDefinition, Schema, Source, Store, StoreError, Wake};
+use sqlx::{PgPool, Transaction};
+
+use crate::append::Texts;
+use crate::clock::{Time, micros};
+use crate::database::{Database, Session};
+use crate::desk::PostgresDesk;
+use crate::options::PostgresOptions;
+use crate::schema::{self, PostgresSchema, Ring};
+use crate::source::PostgresSource;
+use crate::{identity, routes};
+
+/// The native log in one PostgreSQL database; cheap to clone.
+#[derive(Clone)]
+pub struct Postgres {
+    pub(crate) inner: Arc<Inner>,
+}
+
+/// What every part of the store shares.
+pub(crate) struct Inner {
+    pub(crate) name: String,
+    pub(crate) schema: String,
+    pub(crate) limits: Limits,
+    clock: Option<Arc<dyn Clock>>,
+    pub(crate) blocked_max: u64,
+    pub(crate) wake: Wake,
+    pub(crate) db: Database,
+    pub(crate) ring: Ring,
+    pub(crate) texts: Texts,
+}
+
+impl Inner {
+    /// The time that statements go by, unless it is the database's own.
+    pub(crate) fn clock(&self) -> Option<Time> {
+        self.clock.as_ref().map(|clock| Time(micros(clock.now())))
+    }
+
+    /// The time by the store's clock.
+    pub(crate) async fn now(&self, session: &mut Session) -> Result<i64, sqlx::Error> {
+        if let Some(Time(now)) = self.clock() {
+            return Ok(now);
+        }
+        let now: Time = session.sql.scalar("select clock_timestamp()").fetch_one(&mut *session.conn).await?;
+        Ok(now.0)
+    }
+}
+
+impl Postgres {
+    /// Opens a store whose tables are there in the version this build needs, on the cluster they were made for.
+    pub async fn open(options: PostgresOptions) -> Result<Self, StoreError> {
+        let store = Self::open_unmigrated(options.clone()).await?;
+        schema::check(&store.inner.db).await?;
+        identity::check(&store.inner.db).await?;
+        let ring = schema::ring(&store.inner.db, &options).await?;
+        let texts = Texts::load(&store.inner.db, ring).await?;
+        let Some(inner) = Arc::into_inner(store.inner) else { unreachable!("nobody else has it yet") };
+        Ok(Self { inner: Arc::new(Inner { ring, texts, ..inner }) })
+    }
+
+    /// Opens a store without looking at its tables, to make them through [`Store::schema`].
+    pub async fn open_unmigrated(options: PostgresOptions) -> Result<Self, StoreError> {
+        schema::check_name(&options.schema)?;
+        let db = Database::open(&options).await?;
+        let ring = Ring::wanted(&options)?;
+        let PostgresOptions { name, schema, limits, clock, blocked_max, .. } = options;
+        let (wake, texts) = (Wake::default(), Texts::new(&db.sql, ring, true));
+        Ok(Self { inner: Arc::new(Inner { name, schema, limits, clock, blocked_max, wake, db, ring, texts }) })
+    }
+
+    /// Begins a transaction for business writes and appends.
+    ///
+    /// Dropping the future is safe; so is dropping the transaction, which rolls it back.
+    pub async fn begin(&self) -> Result<Transaction<'static, sqlx::Postgres>, StoreError> {
+        self.inner.db.begin().await
+    }
+
+    /// Connections to the same database, for statements of the application's own.
+    pub fn pool(&self) -> &PgPool {
+        &self.inner.db.callers
+    }
+
+    /// Wakes the relays of this process, after events were appended by other means.
+    pub fn wake(&self) -> Wake {
+        self.inner.wake.clone()
+    }
+}
+
+#[async_trait]
+impl Store for Postgres {
+    fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    async fn source(&self, relay: &RelayIdentity, route: &RouteDefinition) -> Result<Arc<dyn Source>, StoreError> {
+        routes::join(&self.inner, relay, route).await?;
+        Ok(Arc::new(PostgresSource::new(Arc::clone(&self.inner), relay.clone(), route.clone())))
+    }
+
+    fn desk(&self) -> Arc<dyn Desk> {
+        Arc::new(PostgresDesk(Arc::clone(&self.inner)))
+    }
+
+    fn schema(&self) -> Option<Arc<dyn Schema>> {
+        Some(Arc::new(PostgresSchema(Arc::clone(&self.inner))))
+    }
+}
+
+impl fmt::Debug for Postgres {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Postgres").field("name", &self.inner.name).field("place", &self.inner.db.place).finish()
+    }
+}
