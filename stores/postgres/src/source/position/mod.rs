@@ -4,12 +4,15 @@
 //! `lo`. Whoever appends takes a transaction id *before* a number, so at every read the holder of a number ≤ `hwm` is
 //! visible, running (then it is in `pending`), or rolled back. Nothing is timed out and nothing is guessed.
 //!
-//! Pure arithmetic; the statement that feeds it is in `read`.
+//! Pure arithmetic; the statement that feeds it is in `read`, every interleaving of small cases in `model`.
+
+#[cfg(test)]
+mod model;
 
 use std::collections::BTreeMap;
 
 /// What a lane has read.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Position {
     pub(crate) hwm: i64,
     /// Transaction → the number up to which it can have nothing unseen.
@@ -42,7 +45,7 @@ impl Position {
 }
 
 /// Which transactions had ended when a statement looked.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Snapshot {
     xmin: i64,
     xmax: i64,
@@ -106,7 +109,9 @@ mod tests {
         let before = Position { hwm: 100, pending: [(7, 40), (8, 90)].into() };
         let after = before.advanced(&Snapshot::parse("7:20:7,19", 0).unwrap(), Some(120));
         assert_eq!(after, Position { hwm: 120, pending: [(7, 40), (19, 100)].into() });
-        assert!(after.is_unseen(7, 41) && !after.is_unseen(7, 40) && !after.is_unseen(8, 95) && after.is_unseen(1, 121));
+        assert!(
+            after.is_unseen(7, 41) && !after.is_unseen(7, 40) && !after.is_unseen(8, 95) && after.is_unseen(1, 121)
+        );
     }
 
     #[test]
