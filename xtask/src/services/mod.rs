@@ -117,7 +117,7 @@ fn print(state: &State) {
 fn remove(state: &State) -> io::Result<()> {
     // Clusters of tests that were killed before they could clean up.
     for cluster in fs::read_dir(state.clusters()).into_iter().flatten().flatten() {
-        Postmaster::new(cluster.path().join("data"), 0).crash()?;
+        Postmaster::new(cluster.path().join("data"), 0).stop_now()?;
     }
     for server in SERVERS.iter().rev() {
         if let Some(running) = state.servers.get(server.name()) {

@@ -127,7 +127,7 @@ impl Drop for Cluster {
         if std::thread::panicking() {
             eprintln!("{}", tail(&self.postmaster.log()));
         }
-        let gone = self.postmaster.crash().and_then(|()| fs::remove_dir_all(&self.home));
+        let gone = self.postmaster.stop_now().and_then(|()| fs::remove_dir_all(&self.home));
         if let Err(error) = gone {
             eprintln!("the cluster in {} cannot be removed: {error}", self.home.display());
         }

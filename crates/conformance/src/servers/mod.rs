@@ -30,3 +30,5 @@ pub use cluster::{Cluster, ClusterOptions, faketime};
 pub use database::{Database, Schema, unique_name};
 #[cfg(feature = "servers")]
 pub use found::Servers;
+#[cfg(feature = "servers")]
+pub use proxy::FaultProxy;

@@ -6,6 +6,9 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
 
 use super::Process;
 use super::system::{as_postgres, program, run, tail};
@@ -84,9 +87,15 @@ impl Postmaster {
     /// Starts it and waits until it takes connections.
     pub fn start(&self) -> io::Result<Process> {
         let (log, port) = (self.log(), self.port.to_string());
-        self.configure(&[("listen_addresses", "127.0.0.1"), ("port", &port), ("unix_socket_directories", "")])?;
+        self.configure(&[
+            ("listen_addresses", "127.0.0.1"),
+            ("port", &port),
+            ("unix_socket_directories", ""),
+            // In the data folder: a cluster that was killed leaves nothing elsewhere.
+            ("dynamic_shared_memory_type", "mmap"),
+        ])?;
         let mut start = self.control("start")?;
-        start.args(["--wait", "--timeout=60", "--log"]).arg(&log).envs(self.environment.iter().cloned());
+        start.args(["--wait", "--timeout=60", "--log"]).arg(&log);
         run(&mut start).map_err(|error| io::Error::other(format!("{error}\n{}", tail(&log))))?;
         self.process().ok_or_else(|| io::Error::other(format!("PostgreSQL ended at once\n{}", tail(&log))))
     }
@@ -98,7 +107,15 @@ impl Postmaster {
 
     /// Ends all its processes at once, like a crash. What was committed is in the log on disk.
     pub fn crash(&self) -> io::Result<()> {
-        self.process().map_or(Ok(()), |process| process.crash())
+        let Some(process) = self.process() else { return Ok(()) };
+        process.crash()?;
+        // Where nobody collects the dead, the next start would take its predecessor for alive.
+        fs::remove_file(self.data.join("postmaster.pid"))
+    }
+
+    /// Stops it as fast as it goes without leaving shared memory behind, for data that nobody needs any more.
+    pub fn stop_now(&self) -> io::Result<()> {
+        self.process().map_or(Ok(()), |process| process.end(Signal::SIGQUIT, Duration::from_secs(10)))
     }
 
     /// Makes a standby take writes.
@@ -121,8 +138,10 @@ impl Postmaster {
     }
 
     fn control(&self, action: &str) -> io::Result<Command> {
-        let mut command = postgres_program("pg_ctl")?;
-        command.args([action, "--silent", "--pgdata"]).arg(&self.data);
+        // Set by `env`, behind the change of user: a preloaded library must not begin its work as root.
+        let mut command = as_postgres("/usr/bin/env");
+        command.args(self.environment.iter().map(|(name, value)| format!("{name}={value}")));
+        command.arg(program("pg_ctl", "postgresql")?).args([action, "--silent", "--pgdata"]).arg(&self.data);
         Ok(command)
     }
 
