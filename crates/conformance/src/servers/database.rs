@@ -10,10 +10,11 @@ use super::Servers;
 /// The database every cluster begins with; schemas and administration live there.
 const SHARED: &str = "postgres";
 
-/// A name nobody else uses, also not another test process: `prefix_PID_NUMBER`.
+/// A name nobody else uses, also not another test process that has or had our process id.
 pub fn unique_name(prefix: &str) -> String {
     static NEXT: AtomicU32 = AtomicU32::new(1);
-    format!("{prefix}_{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+    let (process, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    format!("{prefix}_{process}_{number}_{:06x}", fastrand::u32(..1 << 24))
 }
 
 /// A database of one's own, about 50 ms. For tests through PgBouncer and those that ask the whole database something.

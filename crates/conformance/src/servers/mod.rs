@@ -1,8 +1,8 @@
 //! Real servers for the tests of every crate.
 //!
 //! `cargo xtask services up` starts the shared ones and writes down where they are ([`State`]); tests find them with
-//! [`Servers`] and take a [`Database`] or a [`Schema`] each. What breaks a server has a private [`Cluster`]; what breaks
-//! the way to it goes through a [`FaultProxy`]. Without the feature `servers` only the parts are here that start, find
+//! `Servers` and take a `Database` or a `Schema` each. What breaks a server has a private `Cluster`; what breaks
+//! the way to it goes through a `FaultProxy`. Without the feature `servers` only the parts are here that start, find
 //! and end servers, so that `xtask` needs no client.
 
 mod postmaster;

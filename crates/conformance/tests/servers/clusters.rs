@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use postroom_conformance::servers::{Cluster, ClusterOptions, Process, Servers, faketime, unique_name};
+use postroom_conformance::servers::proxy::Mode;
+use postroom_conformance::servers::{Cluster, ClusterOptions, FaultProxy, Process, Servers, faketime, unique_name};
 use sqlx::{Connection, PgConnection};
 
 use super::{ask, connect, run};
@@ -38,9 +39,12 @@ async fn a_stopped_cluster_comes_back_on_its_port() {
 }
 
 #[tokio::test]
-async fn a_promoted_standby_has_what_the_primary_told_it() {
+async fn a_promoted_standby_has_what_the_primary_told_it_and_no_more() {
     let primary = Cluster::start(&[]).await;
-    let standby = Cluster::standby_of(&primary, &[("cluster_name", "second")]).await;
+    let link = FaultProxy::to(primary.port()).await;
+    let through_link = format!("host=127.0.0.1 port={} user=postgres", link.port());
+    let settings = [("cluster_name", "second"), ("primary_conninfo", through_link.as_str())];
+    let standby = Cluster::standby_of(&primary, &settings).await;
     let mut writer = connect(&primary.url("postgres")).await;
     // A commit now returns when the standby shows it.
     run(&mut writer, "alter system set synchronous_standby_names = 'second'").await;
@@ -52,10 +56,14 @@ async fn a_promoted_standby_has_what_the_primary_told_it() {
     let mut reader = connect(&standby.url("postgres")).await;
     assert!(ask::<bool>(&mut reader, "select pg_is_in_recovery()").await);
     assert_eq!(ask::<String>(&mut reader, "select text from note").await, "told");
+    link.set(Mode::Refuse).await;
+    run(&mut writer, "set synchronous_commit = local").await;
+    run(&mut writer, "insert into note values ('untold')").await;
     primary.kill_postmaster().await;
     standby.promote().await;
     assert!(!ask::<bool>(&mut reader, "select pg_is_in_recovery()").await);
     run(&mut reader, "insert into note values ('after')").await;
+    assert_eq!(ask::<String>(&mut reader, "select string_agg(text, ',') from note").await, "told,after");
 }
 
 #[tokio::test]

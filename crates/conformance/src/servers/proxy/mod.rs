@@ -83,7 +83,8 @@ impl FaultProxy {
         format!("postgres://postgres@127.0.0.1:{}/{database}", self.port)
     }
 
-    /// Switches the mode, for open connections and new ones. Once this returns, nothing goes by the old one.
+    /// Switches the mode, for open connections and new ones. What is sent once this has returned goes
+    /// by the new one.
     pub async fn set(&self, mode: Mode) {
         self.play(vec![mode]).await;
     }

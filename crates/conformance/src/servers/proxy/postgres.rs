@@ -149,3 +149,60 @@ impl Framer {
         self.used += count;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(body.len() + 4).unwrap().to_be_bytes();
+        [&[kind][..], &length, body].concat()
+    }
+
+    fn untyped(code: u32, rest: &[u8]) -> Vec<u8> {
+        message(0, &[&code.to_be_bytes()[..], rest].concat()).split_off(1)
+    }
+
+    #[test]
+    fn statements_are_found_wherever_the_stream_is_split() {
+        let stream = [
+            untyped(SSL_REQUEST, b""),
+            untyped(PROTOCOL_3, b"user\0postgres\0\0"),
+            message(b'Q', b"begin\0"),
+            message(b'P', b"s1\0commit\0\0\0"),
+            message(b'S', b""),
+            message(b'B', b"\0s1\0\0\0\0\0\0\0"),
+            message(b'E', b"\0\0\0\0\0"),
+            message(b'S', b""),
+        ]
+        .concat();
+        for split in 0..=stream.len() {
+            let (first, second) = stream.split_at(split);
+            let mut follower = Follower::default();
+            let mut executed = follower.client_says(first);
+            executed.extend(follower.client_says(second));
+            let found: Vec<_> = executed.iter().map(|one| (one.text.as_str(), one.ready, one.commits())).collect();
+            assert_eq!(found, [("begin", 2, false), ("commit", 4, true)], "split at {split}");
+        }
+    }
+
+    #[test]
+    fn the_server_is_ready_as_often_as_it_says_so() {
+        let stream = [
+            b"N".to_vec(),
+            message(b'R', b"\0\0\0\0"),
+            message(b'Z', b"I"),
+            message(b'N', b"Z\0"),
+            message(b'Z', b"T"),
+        ];
+        let stream = stream.concat();
+        for split in 0..=stream.len() {
+            let (first, second) = stream.split_at(split);
+            let mut follower = Follower::default();
+            follower.client_says(&untyped(SSL_REQUEST, b""));
+            follower.server_says(first);
+            follower.server_says(second);
+            assert_eq!(follower.ready(), 2, "split at {split}");
+        }
+    }
+}
