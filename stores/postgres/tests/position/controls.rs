@@ -12,7 +12,7 @@ use crate::interleavings::{
 };
 use crate::load::Load;
 use crate::readers::{ByPosition, Cursor, Flaw, Reader};
-use crate::shop::{Session, Shop};
+use crate::shop::{Elsewhere, Session, Shop};
 
 /// How often an interleaving is tried that others in the cluster can disturb.
 const ROUNDS: i32 = 1_000;
@@ -30,7 +30,6 @@ async fn the_rule_as_these_tests_spell_it_holds_where_its_broken_forms_fail() {
     let report = shop.check(&reader.seen).await;
     // `b` has its number 1 in two of them; all else is told apart by its key.
     assert_eq!((report.lost, report.ghosts, report.twice), (0, 0, 0), "{report}");
-    shop.close().await;
 }
 
 #[tokio::test]
@@ -39,7 +38,6 @@ async fn a_cursor_by_number_loses_what_commits_late() {
     let mut reader = Watched::new(Cursor::by_number(&shop).await);
     let report = a_lower_number_commits_later(&shop, &mut reader).await;
     assert_eq!((report.lost, report.swapped), (1, 0), "{report}");
-    shop.close().await;
 }
 
 #[tokio::test]
@@ -48,23 +46,20 @@ async fn a_cursor_by_number_behind_a_gate_still_loses() {
     let mut reader = Watched::new(Cursor::by_number_behind_a_gate(&shop).await);
     let report = a_later_id_has_the_lower_number(&shop, &mut reader, 1).await;
     assert_eq!((report.lost, report.swapped), (1, 0), "{report}");
-    shop.close().await;
 }
 
 #[tokio::test]
 async fn a_gate_stalls_on_a_transaction_of_another_database() {
     let shop = Shop::open().await;
-    let (mut elsewhere, mut producer) = (shop.elsewhere().await, shop.session().await);
-    elsewhere.begin_with_id().await;
+    let (elsewhere, mut producer) = (Elsewhere::begin().await, shop.session().await);
     let fact = producer.append("k", 1).await;
     let mut gated = Watched::new(Cursor::by_number_behind_a_gate(&shop).await);
     let mut right = ByPosition::with(&shop, Flaw::None).await;
     assert_eq!(right.read().await, [fact.clone()]);
     gated.read().await;
     assert_eq!(shop.check(&gated.seen).await.lost, 1);
-    elsewhere.run("rollback").await;
+    elsewhere.end().await;
     gated.read_until(&fact).await;
-    shop.close().await;
 }
 
 #[tokio::test]
@@ -73,7 +68,6 @@ async fn order_by_transaction_swaps_a_key() {
     let mut reader = Watched::new(Cursor::by_transaction_behind_a_gate(&shop).await);
     let report = an_id_is_taken_before_the_lock(&shop, &mut reader).await;
     assert_eq!((report.lost, report.swapped), (0, 1), "{report}");
-    shop.close().await;
 }
 
 #[tokio::test]
@@ -97,7 +91,6 @@ async fn claims_that_skip_what_is_locked_swap_a_key() {
     a.run("commit").await;
     let report = shop.check(&[of_b, of_a]).await;
     assert_eq!((report.lost, report.swapped), (0, 1), "{report}");
-    shop.close().await;
 }
 
 #[tokio::test]
@@ -106,7 +99,6 @@ async fn without_late_events_are_lost() {
     let mut reader = Watched::new(ByPosition::with(&shop, Flaw::WithoutLate).await);
     let report = a_lower_number_commits_later(&shop, &mut reader).await;
     assert_eq!(report.lost, 1, "{report}");
-    shop.close().await;
 }
 
 /// Tries the interleaving until nothing of the cluster ended in between, and so the event is lost.
@@ -127,7 +119,6 @@ async fn without_above_events_are_lost() {
     let shop = Shop::open().await;
     let reader = ByPosition::with(&shop, Flaw::WithoutAbove).await;
     loses_a_later_id_with_the_lower_number(&shop, reader).await;
-    shop.close().await;
 }
 
 #[tokio::test]
@@ -137,7 +128,6 @@ async fn a_read_that_is_not_the_first_statement_of_its_transaction_loses_events(
     reader.session.run("begin isolation level read committed").await;
     reader.read().await;
     loses_a_later_id_with_the_lower_number(&shop, reader).await;
-    shop.close().await;
 }
 
 #[tokio::test]
@@ -147,7 +137,6 @@ async fn a_read_after_a_write_of_its_transaction_loses_events() {
     reader.session.run("create table own (a int)").await.run("begin isolation level read committed").await;
     reader.session.run("insert into own values (1)").await;
     loses_a_later_id_with_the_lower_number(&shop, reader).await;
-    shop.close().await;
 }
 
 #[tokio::test]
@@ -156,7 +145,6 @@ async fn fresh_rows_beside_a_half_read_late_swap_a_key() {
     let mut reader = Watched::new(ByPosition::with(&shop, Flaw::FreshBesideHalfLate).await);
     let report = what_ends_late_has_several_events(&shop, &mut reader).await;
     assert_eq!((report.lost, report.swapped), (0, 1), "{report}");
-    shop.close().await;
 }
 
 #[tokio::test]
@@ -169,7 +157,6 @@ async fn a_sequence_that_caches_swaps_a_key() {
     let mut reader = Watched::new(ByPosition::with(&shop, Flaw::None).await);
     let report = reader.finish(&shop).await;
     assert_eq!((report.lost, report.swapped), (0, 1), "{report}");
-    shop.close().await;
 }
 
 /// Remembers the numbers it has not seen, and asks for them until nobody can have them any more.
@@ -207,8 +194,7 @@ impl Reader for ByGaps {
 #[tokio::test]
 async fn a_list_of_gaps_grows_without_bound_behind_an_idle_writer() {
     let shop = Shop::open().await;
-    let (mut elsewhere, mut producer) = (shop.elsewhere().await, shop.session().await);
-    elsewhere.begin_with_id().await;
+    let (elsewhere, mut producer) = (Elsewhere::begin().await, shop.session().await);
     let mut gaps = ByGaps { session: shop.session().await, hwm: 0, gaps: BTreeMap::new() };
     let mut right = ByPosition::with(&shop, Flaw::None).await;
     let mut widest = 0;
@@ -225,7 +211,7 @@ async fn a_list_of_gaps_grows_without_bound_behind_an_idle_writer() {
     }
     println!("gaps {}, pending at most {widest}", gaps.gaps.len());
     assert!(widest < 100, "{widest} pending");
-    shop.close().await;
+    elsewhere.end().await;
 }
 
 /// Reads beside the load until it has ended and nothing more comes.
@@ -260,5 +246,4 @@ async fn under_load_the_broken_readers_lose_and_the_right_one_does_not() {
     println!("by number     {cursor}\nwithout late  {late}\nby position   {right}");
     assert!(cursor.lost > 0 && late.lost > 0, "nothing was lost");
     assert!(right.is_clean(), "{right}");
-    shop.close().await;
 }

@@ -7,7 +7,7 @@ use postroom_testing::ManualClock;
 
 use crate::checker::{Fact, Report};
 use crate::readers::{Reader, StoreReader};
-use crate::shop::Shop;
+use crate::shop::{Elsewhere, Shop};
 
 /// How long something may take to come. Readers behind a gate wait for whatever else runs in the cluster.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -111,7 +111,6 @@ async fn a_lower_number_that_commits_later_is_delivered_later() {
     let mut reader = Watched::new(StoreReader::open(&shop.store).await);
     let report = a_lower_number_commits_later(&shop, &mut reader).await;
     assert!(report.is_clean(), "{report}");
-    shop.close().await;
 }
 
 /// Brings a reader to where it only asks whether anything has happened: its position is written down after a while by the
@@ -133,7 +132,6 @@ async fn a_reader_at_rest_notices_the_first_number_ever_drawn() {
     at_rest(&shop, &clock, &mut reader).await;
     let first = shop.session().await.append("k", 1).await;
     reader.read_until(&first).await;
-    shop.close().await;
 }
 
 #[tokio::test]
@@ -148,7 +146,6 @@ async fn a_reader_at_rest_notices_a_commit_whose_number_it_has_passed() {
     t1.run("commit").await;
     reader.read_until(&late).await;
     assert!(shop.check(&reader.seen).await.is_clean());
-    shop.close().await;
 }
 
 #[tokio::test]
@@ -159,7 +156,6 @@ async fn a_later_id_with_the_lower_number_is_delivered_too() {
         let report = a_later_id_has_the_lower_number(&shop, &mut reader, round).await;
         assert!(report.is_clean(), "round {round}: {report}");
     }
-    shop.close().await;
 }
 
 #[tokio::test]
@@ -168,7 +164,6 @@ async fn an_id_taken_before_the_lock_swaps_nothing() {
     let mut reader = Watched::new(StoreReader::open(&shop.store).await);
     let report = an_id_is_taken_before_the_lock(&shop, &mut reader).await;
     assert!(report.is_clean(), "{report}");
-    shop.close().await;
 }
 
 #[tokio::test]
@@ -177,7 +172,6 @@ async fn several_events_of_a_late_transaction_come_before_what_follows_them() {
     let mut reader = Watched::new(StoreReader::open(&shop.store).await);
     let report = what_ends_late_has_several_events(&shop, &mut reader).await;
     assert!(report.is_clean(), "{report}");
-    shop.close().await;
 }
 
 #[tokio::test]
@@ -199,7 +193,6 @@ async fn more_late_events_than_one_read_brings_all_come_in_order() {
     }
     let report = reader.finish(&shop).await;
     assert!(report.is_clean(), "{report}");
-    shop.close().await;
 }
 
 #[tokio::test]
@@ -208,21 +201,19 @@ async fn a_prepared_transaction_is_delivered_when_it_is_committed() {
     let (mut a, mut b) = (shop.session().await, shop.session().await);
     let mut reader = Watched::new(StoreReader::open(&shop.store).await);
     a.run("begin").await.append("a", 1).await;
-    let name = shop.schema.clone();
+    let name = shop.schema();
     sqlx::query(sqlx::AssertSqlSafe(format!("prepare transaction '{name}'"))).execute(&mut a.conn).await.unwrap();
     let later = b.append("b", 1).await;
     reader.read_until(&later).await;
     sqlx::query(sqlx::AssertSqlSafe(format!("commit prepared '{name}'"))).execute(&mut a.conn).await.unwrap();
     let report = reader.finish(&shop).await;
     assert!(report.is_clean(), "{report}");
-    shop.close().await;
 }
 
 #[tokio::test]
 async fn an_open_writer_and_one_elsewhere_hold_up_nobody() {
     let shop = Shop::open().await;
-    let (mut elsewhere, mut a, mut b) = (shop.elsewhere().await, shop.session().await, shop.session().await);
-    elsewhere.begin_with_id().await;
+    let (elsewhere, mut a, mut b) = (Elsewhere::begin().await, shop.session().await, shop.session().await);
     a.run("begin").await.append("a", 1).await;
     let mut reader = StoreReader::open(&shop.store).await;
     for n in 1..=50 {
@@ -230,7 +221,7 @@ async fn an_open_writer_and_one_elsewhere_hold_up_nobody() {
         assert_eq!(reader.read().await, [fact]);
     }
     a.run("rollback").await;
-    shop.close().await;
+    elsewhere.end().await;
 }
 
 #[tokio::test]
@@ -249,5 +240,4 @@ async fn a_relay_that_takes_over_still_finds_what_commits_late() {
     a.run("commit").await;
     let report = second.finish(&shop).await;
     assert!(report.is_clean(), "{report}");
-    shop.close().await;
 }

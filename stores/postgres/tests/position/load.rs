@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use crate::checker::Fact;
-use crate::shop::{Session, Shop};
+use crate::shop::{Elsewhere, Shop};
 
 const WRITERS: usize = 11;
 const KEYS: usize = 400;
@@ -24,7 +24,7 @@ const KEYS: usize = 400;
 pub(crate) struct Load {
     writers: JoinSet<Written>,
     running: Arc<AtomicUsize>,
-    elsewhere: Session,
+    elsewhere: Elsewhere,
 }
 
 /// What writers did.
@@ -44,8 +44,7 @@ impl fmt::Display for Written {
 
 impl Load {
     pub(crate) async fn begin(shop: &Shop, length: Duration) -> Self {
-        let mut elsewhere = shop.elsewhere().await;
-        elsewhere.begin_with_id().await;
+        let elsewhere = Elsewhere::begin().await;
         let fill = format!("insert into aggregate select 'k' || i, 0 from generate_series(1, {KEYS}) i");
         shop.session().await.conn.execute(AssertSqlSafe(fill)).await.unwrap();
         let until = Instant::now() + length;
@@ -91,7 +90,7 @@ impl Load {
             all.rolled_back += written.rolled_back;
             all.prepared += written.prepared;
         }
-        self.elsewhere.run("rollback").await;
+        self.elsewhere.end().await;
         all
     }
 }
@@ -174,7 +173,7 @@ impl Writer {
             return;
         }
         written.prepared += 1;
-        let name = format!("{}-{number}-{}", shop.schema, written.prepared);
+        let name = format!("{}-{number}-{}", shop.schema(), written.prepared);
         tx.execute(AssertSqlSafe(format!("prepare transaction '{name}'"))).await.unwrap();
         // It is the server's now; there is nothing left to commit here.
         tx.commit().await.unwrap();

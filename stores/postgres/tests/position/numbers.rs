@@ -33,14 +33,12 @@ async fn every_function_takes_the_id_first() {
     ] {
         assert!(has_its_id_at_the_number(&shop, append).await, "{append}");
     }
-    shop.close().await;
 }
 
 #[tokio::test]
 async fn a_number_drawn_by_hand_comes_without_an_id() {
     let shop = Shop::open().await;
     assert!(!has_its_id_at_the_number(&shop, "select nextval('log_seq')").await);
-    shop.close().await;
 }
 
 #[tokio::test]
@@ -66,5 +64,4 @@ async fn the_librarys_own_statements_take_the_id_first() {
         guard.run("rollback").await;
         appending.await.unwrap();
     }
-    shop.close().await;
 }

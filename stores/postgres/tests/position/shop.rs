@@ -1,29 +1,23 @@
 //! A schema of its own for each test, and sessions that do what producers do.
 
 use std::str::FromStr as _;
+use std::sync::Arc;
 use std::time::Duration;
 
+use postroom_conformance::servers::{Database, Schema, Servers};
 use postroom_core::{Store as _, new_id};
 use postroom_postgres::{Postgres, PostgresOptions};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
-use sqlx::{AssertSqlSafe, ConnectOptions as _, Executor as _, Row as _};
+use sqlx::{ConnectOptions as _, Executor as _, Row as _};
 
 use crate::checker::{Fact, Report, check};
 
-/// Another database of the same cluster.
-const ELSEWHERE: &str = "postroom_elsewhere";
-
-/// Where the server is.
-fn url() -> String {
-    std::env::var("POSTROOM_TEST_PG").unwrap_or_else(|_| "postgres://postgres@127.0.0.1:55432/postgres".to_owned())
-}
-
-/// A store with an application's tables beside it: `aggregate`, whose rows writers lock, and `committed`, which they write in
-/// the transactions that append.
+/// A store with an application's tables beside it: `aggregate`, whose rows writers change, and `committed`, which they write
+/// in the transactions that append.
 #[derive(Debug, Clone)]
 pub(crate) struct Shop {
     pub(crate) store: Postgres,
-    pub(crate) schema: String,
+    schema: Arc<Schema>,
     options: PostgresOptions,
 }
 
@@ -33,8 +27,8 @@ impl Shop {
     }
 
     pub(crate) async fn with(change: impl FnOnce(PostgresOptions) -> PostgresOptions) -> Self {
-        let schema = format!("position_{}", new_id().replace('-', ""));
-        let options = change(PostgresOptions::new("main", url()).schema(&schema));
+        let schema = Arc::new(Schema::choose(&Servers::find()));
+        let options = change(PostgresOptions::new("main", schema.url()).schema(schema.name()));
         let store = Postgres::open_unmigrated(options.clone()).await.unwrap();
         store.schema().unwrap().up().await.unwrap();
         let store = Postgres::open(options.clone()).await.unwrap();
@@ -48,6 +42,10 @@ impl Shop {
         shop
     }
 
+    pub(crate) fn schema(&self) -> &str {
+        self.schema.name()
+    }
+
     /// The same store as another process opens it.
     pub(crate) async fn another(&self) -> Postgres {
         Postgres::open(self.options.clone()).await.unwrap()
@@ -55,21 +53,8 @@ impl Shop {
 
     /// A connection of the application's.
     pub(crate) async fn session(&self) -> Session {
-        let options = PgConnectOptions::from_str(&url()).unwrap().options([("search_path", &self.schema)]);
-        Session { conn: options.connect().await.unwrap() }
-    }
-
-    /// A connection to another database of the cluster.
-    pub(crate) async fn elsewhere(&self) -> Session {
-        let here = PgConnectOptions::from_str(&url()).unwrap();
-        let there = here.clone().database(ELSEWHERE);
-        if let Ok(conn) = there.connect().await {
-            return Session { conn };
-        }
-        let make = format!("create database {ELSEWHERE}");
-        // Somebody else may make it at the same time; what counts is that it is there.
-        let made = here.connect().await.unwrap().execute(AssertSqlSafe(make)).await;
-        Session { conn: there.connect().await.unwrap_or_else(|error| panic!("{error}; making it: {made:?}")) }
+        let options = PgConnectOptions::from_str(&self.schema.url()).unwrap();
+        Session { conn: options.options([("search_path", self.schema.name())]).connect().await.unwrap() }
     }
 
     pub(crate) async fn committed(&self) -> Vec<Fact> {
@@ -80,11 +65,26 @@ impl Shop {
     pub(crate) async fn check(&self, seen: &[Fact]) -> Report {
         check(&self.committed().await, seen)
     }
+}
 
-    /// Takes everything away; a test that failed leaves it.
-    pub(crate) async fn close(self) {
-        let drop = format!("drop schema {} cascade", self.schema);
-        self.session().await.conn.execute(AssertSqlSafe(drop)).await.unwrap();
+/// A transaction with an id that is idle in another database of the cluster.
+#[derive(Debug)]
+pub(crate) struct Elsewhere {
+    session: Session,
+    _database: Database,
+}
+
+impl Elsewhere {
+    pub(crate) async fn begin() -> Self {
+        let database = Database::create(&Servers::find()).await;
+        let conn = PgConnectOptions::from_str(&database.url()).unwrap().connect().await.unwrap();
+        let mut session = Session { conn };
+        session.begin_with_id().await;
+        Self { session, _database: database }
+    }
+
+    pub(crate) async fn end(mut self) {
+        self.session.run("rollback").await;
     }
 }
 

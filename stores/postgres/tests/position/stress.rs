@@ -22,10 +22,9 @@ async fn run(lanes: u16, length: Duration) {
         "lanes {lanes} {report} of at most {in_hand}, {written}, take-overs {take_overs}, takes {takes}, {:.0} s",
         start.elapsed().as_secs_f64()
     );
-    assert_eq!((report.lost, report.ghosts, report.swapped), (0, 0, 0), "schema {}: {report}", shop.schema);
-    assert!(report.twice <= in_hand, "schema {}: {report}", shop.schema);
+    assert_eq!((report.lost, report.ghosts, report.swapped), (0, 0, 0), "schema {}: {report}", shop.schema());
+    assert!(report.twice <= in_hand, "schema {}: {report}", shop.schema());
     assert!(report.committed > 0 && take_overs > 0, "nothing happened, so nothing was shown");
-    shop.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -43,7 +43,6 @@ async fn tried(insert: &'static str, rows: i32) -> Option<Report> {
     guard.run("rollback").await;
     inserting.await.unwrap();
     let report = reader.finish(&shop).await;
-    shop.close().await;
     (!has_id).then_some(report)
 }
 
