@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use postroom_testing::ManualClock;
+use sqlx::{AssertSqlSafe, Executor as _};
 
 use crate::checker::{Fact, Report};
 use crate::readers::{Reader, StoreReader};
@@ -127,7 +128,7 @@ async fn at_rest(shop: &Shop, clock: &ManualClock, reader: &mut Watched<StoreRea
 #[tokio::test]
 async fn a_reader_at_rest_notices_the_first_number_ever_drawn() {
     let clock = Arc::new(ManualClock::new());
-    let shop = Shop::with(|options| options.clock(clock.clone())).await;
+    let shop = Shop::with(|options| options.lanes(1).clock(clock.clone())).await;
     let mut reader = Watched::new(StoreReader::open(&shop.store).await);
     at_rest(&shop, &clock, &mut reader).await;
     let first = shop.session().await.append("k", 1).await;
@@ -137,7 +138,7 @@ async fn a_reader_at_rest_notices_the_first_number_ever_drawn() {
 #[tokio::test]
 async fn a_reader_at_rest_notices_a_commit_whose_number_it_has_passed() {
     let clock = Arc::new(ManualClock::new());
-    let shop = Shop::with(|options| options.clock(clock.clone())).await;
+    let shop = Shop::with(|options| options.lanes(1).clock(clock.clone())).await;
     let (mut t1, mut t2) = (shop.session().await, shop.session().await);
     let mut reader = Watched::new(StoreReader::open(&shop.store).await);
     let late = t1.run("begin").await.append("one", 1).await;
@@ -196,16 +197,34 @@ async fn more_late_events_than_one_read_brings_all_come_in_order() {
 }
 
 #[tokio::test]
+async fn more_late_numbers_than_one_read_sweeps_are_swept_in_order() {
+    let shop = Shop::open().await;
+    let (mut a, mut b) = (shop.session().await, shop.session().await);
+    let mut reader = Watched::new(StoreReader::open(&shop.store).await);
+    a.run("begin").await.append("k", 1).await;
+    for (number, n) in [("120000", 2), ("240000", 3)] {
+        b.conn.execute(AssertSqlSafe(format!("select setval('log_seq', {number})"))).await.unwrap();
+        a.append("k", n).await;
+    }
+    let later = b.append("b", 1).await;
+    reader.read_until(&later).await;
+    a.run("commit").await;
+    b.append("k", 4).await;
+    let report = reader.finish(&shop).await;
+    assert!(report.is_clean(), "{report}");
+}
+
+#[tokio::test]
 async fn a_prepared_transaction_is_delivered_when_it_is_committed() {
     let shop = Shop::open().await;
     let (mut a, mut b) = (shop.session().await, shop.session().await);
     let mut reader = Watched::new(StoreReader::open(&shop.store).await);
     a.run("begin").await.append("a", 1).await;
     let name = shop.schema();
-    sqlx::query(sqlx::AssertSqlSafe(format!("prepare transaction '{name}'"))).execute(&mut a.conn).await.unwrap();
+    a.conn.execute(AssertSqlSafe(format!("prepare transaction '{name}'"))).await.unwrap();
     let later = b.append("b", 1).await;
     reader.read_until(&later).await;
-    sqlx::query(sqlx::AssertSqlSafe(format!("commit prepared '{name}'"))).execute(&mut a.conn).await.unwrap();
+    a.conn.execute(AssertSqlSafe(format!("commit prepared '{name}'"))).await.unwrap();
     let report = reader.finish(&shop).await;
     assert!(report.is_clean(), "{report}");
 }

@@ -22,8 +22,9 @@ pub(crate) struct Shop {
 }
 
 impl Shop {
+    /// With one lane: positions are kept by lane, so only numbers of one lane can be passed.
     pub(crate) async fn open() -> Self {
-        Self::with(|options| options.lanes(4)).await
+        Self::with(|options| options.lanes(1)).await
     }
 
     pub(crate) async fn with(change: impl FnOnce(PostgresOptions) -> PostgresOptions) -> Self {
