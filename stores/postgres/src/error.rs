@@ -59,6 +59,8 @@ impl Fault {
     pub(crate) fn is_certain(&self) -> bool {
         match self {
             Self::Store(error) => error.kind != StoreErrorKind::Unreachable,
+            // Nothing was sent.
+            Self::Database(sqlx::Error::PoolTimedOut) => true,
             Self::Database(error) => state_of(error).is_some_and(|state| !state.starts_with("57P")),
             Self::Commit(_) | Self::TimedOut => false,
         }
