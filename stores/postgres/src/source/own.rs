@@ -151,16 +151,12 @@ async fn unsettled(
     rows.iter().map(Logged::read).collect()
 }
 
-/// What must not be. A restored or copied sequence may give numbers again that we have passed: those events would never be
-/// read. And what is unsettled must be there.
+/// What must not be: what is unsettled must be there, and numbers must not come again.
 async fn doubts(session: &mut Session, lanes: impl Iterator<Item = &Lane>) -> Result<Option<String>, sqlx::Error> {
     let last: i64 = session.sql.scalar("select last_value from postroom.log_seq").fetch_one(&mut *session.conn).await?;
     for lane in lanes {
-        if last < lane.position.hwm {
-            return Ok(Some(format!(
-                "sequence_behind: the log's last number is {last}, but {} was already read; run `postroom store repair`",
-                lane.position.hwm
-            )));
+        if let Some(doubt) = sequence_behind(lane, last) {
+            return Ok(Some(doubt));
         }
         if !lane.agrees() {
             return Ok(Some(format!(
@@ -171,6 +167,16 @@ async fn doubts(session: &mut Session, lanes: impl Iterator<Item = &Lane>) -> Re
         }
     }
     Ok(None)
+}
+
+/// A restored or copied sequence may give numbers again that we have passed: those events would never be read.
+pub(super) fn sequence_behind(lane: &Lane, last: i64) -> Option<String> {
+    let hwm = lane.position.hwm;
+    (last < hwm).then(|| {
+        format!(
+            "sequence_behind: the log's last number is {last}, but {hwm} was already read; run `postroom store repair`"
+        )
+    })
 }
 
 async fn vacate(session: &mut Session, writer: &Writer, ours: &[Checkpoint]) -> Result<(), Fault> {

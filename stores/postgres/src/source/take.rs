@@ -14,7 +14,7 @@ use super::leaves::Leaves;
 use super::pulse::{Pulse, Quiet};
 use super::read::{self, Moment, Question};
 use super::standing::{self, Found};
-use super::{Reader, Shared, State};
+use super::{Reader, Shared, State, own};
 use crate::clock::{Time, duration, span};
 use crate::database::Session;
 use crate::error::Fault;
@@ -135,6 +135,8 @@ impl Shared {
         for number in gone {
             self.lose(state, number);
         }
+        state.halted =
+            state.halted.take().or(state.lanes.values().find_map(|lane| own::sequence_behind(lane, found.last)));
         Ok(found)
     }
 
@@ -219,7 +221,7 @@ impl Shared {
         let question = Question {
             lanes: positions.map(|lane| (lane.number, lane.position.clone())).collect(),
             rows: i64::try_from(rows).unwrap_or(i64::MAX),
-            inline: super::own::INLINE,
+            inline: own::INLINE,
             clock: self.inner.clock(),
             ring: self.inner.ring,
         };
