@@ -99,7 +99,8 @@ impl Postgres {
                 db,
                 ring,
                 texts,
-                pulse: Pulse::default(),
+                pulse,
+                identified,
             }),
         })
     }

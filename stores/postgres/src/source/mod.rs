@@ -145,8 +145,7 @@ impl Shared {
         for number in all {
             self.lose(state, number);
         }
-        state.server = None;
-        state.quiet = None;
+        (state.server, state.quiet, state.halted) = (None, None, None);
     }
 
     /// The error of a piece of work; if nobody knows what became of it, memory is not to be trusted any more.

@@ -50,13 +50,13 @@ impl Shared {
         let joined = found.live.contains(&self.relay.boot);
         let open = self.share(state, &found, joined, &mut standing).await?;
         standing.lanes = state.lanes.len();
-        standing.halted.clone_from(&state.halted);
-        if state.halted.is_none() {
-            standing.halted = self.too_many_followers(state).await?;
-        }
+        let behind = state.lanes.values().find_map(|lane| own::sequence_behind(lane, found.last));
+        let halted = state.halted.clone().or(behind);
+        let moves = joined && !found.paused && halted.is_none();
+        standing.halted = if halted.is_some() { halted } else { self.too_many_followers(state).await? };
         let mut hand = Hand::new(budget);
         let mut all = true;
-        if joined && !found.paused && state.halted.is_none() {
+        if moves {
             all = match self.choose(state, &found, &open, &mut hand).await {
                 Ok(all) => all,
                 Err(fault) => {
@@ -135,8 +135,6 @@ impl Shared {
         for number in gone {
             self.lose(state, number);
         }
-        state.halted =
-            state.halted.take().or(state.lanes.values().find_map(|lane| own::sequence_behind(lane, found.last)));
         Ok(found)
     }
 
