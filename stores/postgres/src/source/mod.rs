@@ -8,6 +8,7 @@ mod checkpoint;
 mod failures;
 mod hand;
 mod lane;
+mod leaves;
 mod own;
 pub(crate) mod position;
 mod pulse;
@@ -30,10 +31,11 @@ use tokio::sync::Mutex;
 use crate::database::joined;
 use crate::error::Fault;
 use crate::events::COLUMNS;
-use crate::routes;
 use crate::store::Inner;
+use crate::{identity, routes};
 use checkpoint::Writer;
 use lane::{Lane, Out};
+use leaves::Leaves;
 pub(crate) use pulse::Pulse;
 use standing::Server;
 
@@ -52,7 +54,6 @@ struct Shared {
 
 /// Statements with columns in them.
 struct Texts {
-    read: Arc<str>,
     again: Arc<str>,
     due: Arc<str>,
 }
@@ -60,6 +61,8 @@ struct Texts {
 /// What the relay knows of its lanes.
 #[derive(Default)]
 struct State {
+    /// Which leaves are read, and the statement for them; none before the first read and when lanes were taken.
+    reader: Option<Reader>,
     lanes: BTreeMap<i16, Lane>,
     /// In the engine's hands: positive handles are numbers of the log, negative ones parked rows.
     out: HashMap<i64, Out>,
@@ -83,16 +86,18 @@ struct State {
     turn: usize,
 }
 
+/// Where a reader looks.
+struct Reader {
+    leaves: Leaves,
+    text: Arc<str>,
+}
+
 impl PostgresSource {
     /// A source of a route that is registered and joined.
     pub(crate) fn new(inner: Arc<Inner>, relay: RelayIdentity, route: RouteDefinition) -> Self {
         let sql = &inner.db.sql;
         let made = |text: &str| Arc::from(sql.made(&text.replace("{columns}", COLUMNS)));
-        let texts = Texts {
-            read: read::text(sql, 0..inner.ring.leaves),
-            again: made(include_str!("../sql/again.sql")),
-            due: made(include_str!("../sql/due.sql")),
-        };
+        let texts = Texts { again: made(include_str!("../sql/again.sql")), due: made(include_str!("../sql/due.sql")) };
         inner.pulse.listen(&route.name);
         let (route, state, terms) = (Arc::new(route), Arc::default(), SyncMutex::default());
         Self(Arc::new(Shared { inner, relay, route, state, terms, texts }))
@@ -115,7 +120,7 @@ impl Shared {
 
     fn own(&self, state: &mut State, lane: Lane) {
         self.terms().insert(lane.number, lane.term);
-        state.quiet = None;
+        (state.quiet, state.reader) = (None, None);
         state.lanes.insert(lane.number, lane);
     }
 
@@ -140,8 +145,7 @@ impl Shared {
         for number in all {
             self.lose(state, number);
         }
-        state.server = None;
-        state.quiet = None;
+        (state.server, state.quiet, state.halted) = (None, None, None);
     }
 
     /// The error of a piece of work; if nobody knows what became of it, memory is not to be trusted any more.
@@ -180,6 +184,7 @@ impl Source for PostgresSource {
     async fn renew(&self, health: &RouteHealth) -> Result<Lease, StoreError> {
         let (relay, route, health) = (self.0.relay.clone(), Arc::clone(&self.0.route), health.clone());
         let clock = self.0.inner.clock();
+        let identify = self.0.inner.should_identify().then(|| self.0.inner.db.place.clone());
         // Read before the table is: a lane that a take acquires meanwhile is not one that the table says we lost.
         let terms = self.0.terms().clone();
         let found = self
@@ -188,6 +193,9 @@ impl Source for PostgresSource {
             .db
             .renew("renew", move |session| {
                 Box::pin(async move {
+                    if let Some(place) = identify {
+                        identity::verify(session, &place).await?;
+                    }
                     routes::heartbeat(session, &relay, &route.name, &health, clock).await?;
                     standing::look(session, &route.name, clock).await
                 })
