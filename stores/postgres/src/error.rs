@@ -99,11 +99,9 @@ fn by_state(state: &str, said: &str, operation: &'static str, place: &str) -> (S
             format!("{place} refused to {operation}: {said}"),
             "grant what is missing; `postroom store roles` prints the script",
         ),
-        "42P01" | "3F000" | "42883" => (
-            K::Schema,
-            format!("the store's tables are missing in {place}: {said}"),
-            "run `postroom store migrate up`",
-        ),
+        "42P01" | "3F000" | "42883" => {
+            (K::Schema, format!("the store's tables are missing in {place}: {said}"), "run `postroom store migrate up`")
+        }
         "42703" | "42804" | "42P10" => (
             K::Schema,
             format!("a table of the store in {place} is not what this build expects: {said}"),

@@ -24,13 +24,15 @@ pub(crate) async fn check(db: &Database) -> Result<(), StoreError> {
             .hint("give the url of the primary, or a list of all servers"));
     }
     if row.try_get::<bool, _>("read_only").map_err(unreadable)? {
-        return Err(StoreError::new(StoreErrorKind::Refused, "open", format!("{} is read-only for this session", db.place))
-            .hint("use a role without `default_transaction_read_only`"));
+        return Err(StoreError::new(
+            StoreErrorKind::Refused,
+            "open",
+            format!("{} is read-only for this session", db.place),
+        )
+        .hint("use a role without `default_transaction_read_only`"));
     }
-    let (here, made): (String, String) = (
-        row.try_get("system_identifier").map_err(unreadable)?,
-        row.try_get("made_for").map_err(unreadable)?,
-    );
+    let (here, made): (String, String) =
+        (row.try_get("system_identifier").map_err(unreadable)?, row.try_get("made_for").map_err(unreadable)?);
     if here != made {
         let message = format!("the tables in {} were made on another cluster ({made}, this is {here})", db.place);
         return Err(StoreError::new(StoreErrorKind::Conflict, "open", message).hint(

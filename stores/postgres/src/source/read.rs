@@ -44,7 +44,8 @@ pub(crate) struct Brought {
 pub(crate) fn text(sql: &Sql, leaves: impl IntoIterator<Item = i16>) -> Arc<str> {
     let each: Vec<String> = leaves.into_iter().map(|leaf| format!("select * from postroom.log_{leaf}")).collect();
     let columns = format!("{COLUMNS}, case when octet_length(l.payload) <= $7 then l.payload end");
-    let text = include_str!("../sql/read.sql").replace("{columns}", &columns).replace("{leaves}", &each.join(" union all "));
+    let text =
+        include_str!("../sql/read.sql").replace("{columns}", &columns).replace("{leaves}", &each.join(" union all "));
     sql.made(&text).into()
 }
 
