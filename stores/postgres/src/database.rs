@@ -11,7 +11,7 @@ use std::time::Duration;
 use postroom_core::{StoreError, StoreErrorKind};
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{Executor, PgConnection, PgPool, Postgres, Transaction};
+use sqlx::{Executor, PgPool, Postgres, Transaction};
 use tokio::task::JoinError;
 
 use crate::error::Fault;
@@ -24,6 +24,8 @@ mod reach;
 const CALLERS_MAX: u32 = 16;
 /// Connections for relays and operators.
 const WORKERS_MAX: u32 = 8;
+/// How long to wait for a connection.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a piece of work may take before its connection is given up.
 const DEADLINE: Duration = Duration::from_secs(20);
 /// The same for what counts or moves a whole log.
@@ -50,6 +52,8 @@ pub(crate) struct Database {
     keeper: PgPool,
     pub(crate) sql: Arc<Sql>,
     servers: reach::Servers,
+    /// Whether a pooler gives each transaction another session.
+    pooled: bool,
 }
 
 /// How a piece of work runs.
@@ -57,6 +61,9 @@ pub(crate) struct Database {
 enum Kind {
     /// Each statement by itself.
     Statements,
+    /// One transaction with our settings in it, behind a pooler. Even for a single statement: sqlx ends the server's turn
+    /// between preparing and executing it, and in between the pooler may give the session to somebody else.
+    Pooled,
     /// One `read committed` transaction: every statement sees what was committed before it.
     Transaction,
     /// The same, for work that may take long.
@@ -73,7 +80,7 @@ impl Database {
         let pool = |max, options: PgConnectOptions| {
             PgPoolOptions::new()
                 .max_connections(max)
-                .acquire_timeout(Duration::from_secs(10))
+                .acquire_timeout(ACQUIRE_TIMEOUT)
                 .test_before_acquire(false)
                 .connect_lazy_with(options)
         };
@@ -85,6 +92,7 @@ impl Database {
             sql: Arc::new(Sql::new(&options.schema, !pooled)),
             servers,
             place,
+            pooled,
         })
     }
 
@@ -151,8 +159,9 @@ impl Database {
         F: for<'c> FnOnce(&'c mut Session) -> Work<'c, T> + Send + 'static,
     {
         let (pool, sql) = (pool.clone(), Arc::clone(&self.sql));
+        let kind = if self.pooled && kind != Kind::LongTransaction { Kind::Pooled } else { kind };
         let task = tokio::spawn(async move {
-            let mut session = Session { conn: pool.acquire().await?, sql };
+            let mut session = Session { conn: acquire(&pool).await?, sql };
             let deadline = if kind == Kind::LongTransaction { LONG_DEADLINE } else { DEADLINE };
             let done = tokio::time::timeout(deadline, on(&mut session, kind, work)).await;
             let result = done.unwrap_or(Err(Fault::TimedOut));
@@ -163,10 +172,22 @@ impl Database {
             result
         });
         let result = joined(task.await, operation).map_err(Fault::from)?;
-        if result.as_ref().is_err_and(|fault| !fault.is_certain()) {
+        if result.as_ref().is_err_and(Fault::may_have_moved) {
             self.servers.moved(&[&self.callers, &self.workers, &self.keeper]);
         }
         result
+    }
+}
+
+/// A connection. A pool tries again and again while a server refuses, and then says only that it timed out: the reason
+/// is found by hand.
+async fn acquire(pool: &PgPool) -> Result<PoolConnection<Postgres>, Fault> {
+    match pool.acquire().await {
+        Err(sqlx::Error::PoolTimedOut) => match reach::try_one(&pool.connect_options()).await {
+            Ok(_) => Err(Fault::Database(sqlx::Error::PoolTimedOut)),
+            Err(error) => Err(error.into()),
+        },
+        acquired => Ok(acquired?),
     }
 }
 
@@ -178,10 +199,14 @@ where
         return work(session).await;
     }
     // Whatever the role's default: a statement that waited for a lock must see what its holder did.
-    session.conn.execute("begin isolation level read committed").await?;
-    if kind == Kind::LongTransaction {
-        session.conn.execute("set local statement_timeout = 0").await?;
-    }
+    let begin = match kind {
+        Kind::LongTransaction => "begin isolation level read committed; set local statement_timeout = 0",
+        Kind::Pooled => {
+            "begin isolation level read committed; set local statement_timeout = '19s'; set local lock_timeout = '10s'"
+        }
+        Kind::Statements | Kind::Transaction => "begin isolation level read committed",
+    };
+    session.conn.execute(begin).await?;
     match work(session).await {
         Ok(result) => {
             if let Err(error) = session.conn.execute("commit").await {
@@ -207,11 +232,4 @@ pub(crate) fn joined<T>(result: Result<T, JoinError>, operation: &'static str) -
             .hint("the program is stopping")
             .caused_by(error),
     })
-}
-
-impl Session {
-    /// The connection, for statements.
-    pub(crate) fn conn(&mut self) -> &mut PgConnection {
-        &mut self.conn
-    }
 }

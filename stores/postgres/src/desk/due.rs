@@ -33,7 +33,7 @@ pub(super) async fn of(
     lanes: &[Lane],
     now: i64,
 ) -> Result<Due, sqlx::Error> {
-    let parked = session.sql.query(include_str!("../sql/due.sql")).bind(route.name.clone()).bind(Time(now));
+    let parked = session.sql.query(include_str!("../sql/parked_due.sql")).bind(route.name.clone()).bind(Time(now));
     let parked = parked.fetch_one(&mut *session.conn).await?;
     let unsettled = oldest_unsettled(session, lanes).await?;
     let first = fresh(session, route, lanes, (FIRST_OF_LANE, i64::MAX)).await?;
