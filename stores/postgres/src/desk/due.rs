@@ -56,7 +56,7 @@ pub(super) async fn of(
 }
 
 async fn oldest_unsettled(session: &mut Session, lanes: &[Lane]) -> Result<Option<i64>, sqlx::Error> {
-    let first = lanes.iter().filter_map(|lane| Some((lane.lane, lane.first_unsettled()?)));
+    let first = lanes.iter().filter_map(|lane| Some((lane.number, lane.first_unsettled()?)));
     let (numbers, first): (Vec<i16>, Vec<i64>) = first.unzip();
     if numbers.is_empty() {
         return Ok(None);
@@ -72,7 +72,7 @@ async fn fresh(
     lanes: &[Lane],
     (of_lane, of_all): (i64, i64),
 ) -> Result<Vec<PgRow>, sqlx::Error> {
-    let pending = lanes.iter().flat_map(|lane| lane.position.pending.iter().map(|(x, lo)| (lane.lane, *x, *lo)));
+    let pending = lanes.iter().flat_map(|lane| lane.position.pending.iter().map(|(x, lo)| (lane.number, *x, *lo)));
     let (mut of, mut xs, mut los) = (Vec::new(), Vec::new(), Vec::new());
     for (lane, x, lo) in pending {
         of.push(lane);
@@ -83,7 +83,7 @@ async fn fresh(
         .sql
         .query(include_str!("../sql/fresh.sql"))
         .bind(route.name.clone())
-        .bind(lanes.iter().map(|lane| lane.lane).collect::<Vec<_>>())
+        .bind(lanes.iter().map(|lane| lane.number).collect::<Vec<_>>())
         .bind(lanes.iter().map(|lane| lane.position.hwm).collect::<Vec<_>>())
         .bind(of)
         .bind(xs)
@@ -138,8 +138,8 @@ async fn rest(session: &mut Session, lanes: &[Lane], seen: &Seen, sample: &Seen)
         session.sql.scalar("select last_value from postroom.log_seq").fetch_one(&mut *session.conn).await?;
     let mut rows = 0.0;
     for lane in lanes {
-        let Some(first) = sample.lanes.get(&lane.lane) else { continue };
-        let read = seen.lanes.get(&lane.lane).map_or(first.first - 1, |read| read.last);
+        let Some(first) = sample.lanes.get(&lane.number) else { continue };
+        let read = seen.lanes.get(&lane.number).map_or(first.first - 1, |read| read.last);
         rows += (drawn - read).max(0) as f64 * first.rows as f64 / (first.last - first.first + 1) as f64;
     }
     let share = seen.due as f64 / seen.rows.max(1) as f64;

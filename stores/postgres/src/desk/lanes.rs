@@ -16,7 +16,7 @@ use crate::source::unsettled::parse_ranges;
 /// One lane of a route, at its newest checkpoint.
 #[derive(Debug)]
 pub(super) struct Lane {
-    pub(super) lane: i16,
+    pub(super) number: i16,
     /// The boot that holds it.
     pub(super) holder: Option<String>,
     /// The name of that relay.
@@ -39,7 +39,7 @@ impl Lane {
         let unsettled = parse_ranges(row.try_get("unsettled")?)
             .ok_or_else(|| sqlx::Error::Decode("unsettled ranges cannot be read".into()))?;
         Ok(Self {
-            lane: row.try_get("lane")?,
+            number: row.try_get("lane")?,
             holder: row.try_get("holder")?,
             relay: row.try_get("relay")?,
             term: row.try_get("term")?,

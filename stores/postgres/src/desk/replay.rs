@@ -200,7 +200,7 @@ async fn pick(
     for row in rows {
         let (seq, tx, lane): (i64, i64, i16) = (row.try_get("seq")?, row.try_get("tx")?, row.try_get("lane")?);
         for (n, (route, lanes)) in places.iter().enumerate() {
-            let settled = lanes.iter().any(|at| at.lane == lane && at.is_settled(tx, seq));
+            let settled = lanes.iter().any(|at| at.number == lane && at.is_settled(tx, seq));
             if settled && wanted(&route.filter, row)? && !open.contains(&(seq, route.name.clone())) {
                 chosen.push((seq, lane, n));
                 summary.add(&route.name, row)?;

@@ -91,7 +91,7 @@ async fn detail(session: &mut Session, store: &str, route: Registered, now: i64)
 
 fn lane_row(lane: Lane) -> LaneRow {
     LaneRow {
-        lane: number(lane.lane),
+        lane: number(lane.number),
         unsettled: lane.unsettled(),
         holder: lane.relay.or(lane.holder),
         term: lane.term,

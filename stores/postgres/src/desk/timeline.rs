@@ -107,17 +107,13 @@ async fn on_route(session: &mut Session, route: Registered, logged: &Logged, now
     }
     line.state = match receipt {
         Some(receipt) if receipt.discarded => "discarded",
-        Some(Receipt { coordinates: Some(_), .. }) => "delivered",
-        _ => by_position(session, &route, logged, now, &mut line).await?,
+        Some(_) => "delivered",
+        None => by_position(session, &route, logged, now, &mut line).await?,
     };
-    if line.state != "delivered" {
-        line.delivered_at = None;
-    }
     Ok(line)
 }
 
-/// The state of an event of which neither a delivery nor a receipt of its own tells: a receipt's ranges may reach over
-/// rows that were settled otherwise.
+/// The state of an event that has neither a delivery of its own nor a receipt.
 async fn by_position(
     session: &mut Session,
     route: &Registered,
@@ -127,7 +123,7 @@ async fn by_position(
 ) -> Result<&'static str, Fault> {
     let Logged { tx, seq, appended_at, event, .. } = logged;
     let lanes = lanes::of(session, &route.name).await?;
-    let Some(lane) = lanes.iter().find(|at| at.lane == logged.lane) else {
+    let Some(lane) = lanes.iter().find(|at| at.number == logged.lane) else {
         return Err(routes::no_checkpoint(&route.name).into());
     };
     if lane.began_after(*tx, *seq) || route.start_at.is_some_and(|start| *appended_at < start) {
