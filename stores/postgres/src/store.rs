@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use postroom_core::{Clock, Desk, Limits, RelayIdentity, RouteDefinition, Schema, Source, Store, StoreError, Wake};
+use postroom_core::{Clock, Desk, Limits, RelayIdentity, RouteDefinition, Schema, Source, Store, StoreError, Upkeep, Wake};
 use sqlx::{PgPool, Transaction};
 
 use crate::append::Texts;
@@ -14,6 +14,7 @@ use crate::desk::PostgresDesk;
 use crate::options::PostgresOptions;
 use crate::schema::{self, PostgresSchema, Ring};
 use crate::source::PostgresSource;
+use crate::upkeep::PostgresUpkeep;
 use crate::{identity, routes};
 
 /// The native log in one PostgreSQL database; cheap to clone.
@@ -56,6 +57,7 @@ impl Postgres {
     pub async fn open(options: PostgresOptions) -> Result<Self, StoreError> {
         let store = Self::open_unmigrated(options.clone()).await?;
         schema::check(&store.inner.db).await?;
+        schema::columns::check(&store.inner.db, &store.inner.schema).await?;
         identity::check(&store.inner.db).await?;
         let ring = schema::ring(&store.inner.db, &options).await?;
         let texts = Texts::load(&store.inner.db, ring).await?;
@@ -63,7 +65,8 @@ impl Postgres {
         Ok(Self { inner: Arc::new(Inner { ring, texts, ..inner }) })
     }
 
-    /// Opens a store without looking at its tables, to make them through [`Store::schema`].
+    /// Opens a store without looking at its tables, to make them through [`Store::schema`] or to mend them through
+    /// [`Store::upkeep`].
     pub async fn open_unmigrated(options: PostgresOptions) -> Result<Self, StoreError> {
         schema::check_name(&options.schema)?;
         let db = Database::open(&options).await?;
@@ -108,6 +111,10 @@ impl Store for Postgres {
 
     fn schema(&self) -> Option<Arc<dyn Schema>> {
         Some(Arc::new(PostgresSchema(Arc::clone(&self.inner))))
+    }
+
+    fn upkeep(&self) -> Option<Arc<dyn Upkeep>> {
+        Some(Arc::new(PostgresUpkeep(Arc::clone(&self.inner))))
     }
 }
 
