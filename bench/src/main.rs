@@ -6,6 +6,7 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a benchmark that cannot run has failed")]
 
 mod engine;
+mod postgres;
 mod process;
 mod sqlite;
 
@@ -17,6 +18,9 @@ fn main() {
     }
     if all || wanted == "sqlite" {
         sqlite::run();
+    }
+    if all || wanted == "postgres" {
+        postgres::run(std::env::args().nth(2).as_deref());
     }
     if all || wanted == "dev" {
         process::run();

@@ -1,7 +1,8 @@
-//! Developer tasks: `cargo xtask lint | docs | simulate | bench`.
+//! Developer tasks: `cargo xtask lint | docs | services | simulate | bench`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "its output is its purpose")]
 
+mod services;
 mod simulate;
 
 use std::process::{Command, ExitCode};
@@ -9,6 +10,7 @@ use std::process::{Command, ExitCode};
 const USAGE: &str = "usage:
   cargo xtask lint                        format and lints, warnings are errors
   cargo xtask docs                        writes the lists of keys and commands in docs/ anew
+  cargo xtask services up|down|status     real servers for tests: PostgreSQL, PgBouncer
   cargo xtask simulate [--seeds N] [--from SEED]
                                           the simulation over N seeds (default 2000); prints the first seed that fails
   cargo xtask bench [engine|sqlite|dev]   benchmarks, release build; results belong into bench/RESULTS.md";
@@ -30,6 +32,9 @@ fn main() -> ExitCode {
                     &write,
                 )
         }
+        ["services", "up"] => said(services::up().map(|()| true)),
+        ["services", "down"] => said(services::down().map(|()| true)),
+        ["services", "status"] => said(services::status()),
         ["simulate", rest @ ..] => match simulate::Wanted::parse(rest) {
             Some(wanted) => simulate::run(&wanted),
             None => usage(),
@@ -47,6 +52,13 @@ fn main() -> ExitCode {
 fn usage() -> bool {
     eprintln!("{USAGE}");
     false
+}
+
+fn said(done: std::io::Result<bool>) -> bool {
+    done.unwrap_or_else(|error| {
+        eprintln!("error: {error}");
+        false
+    })
 }
 
 fn cargo(args: &[&str]) -> bool {

@@ -1,5 +1,6 @@
-//! The suites every store and every transport passes, the simulation and its checker.
+//! The suites every store and every transport passes, the simulation and its checker, real servers for tests.
 
+pub mod servers;
 pub mod simulation;
 pub mod stores;
 pub mod transports;

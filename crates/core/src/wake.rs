@@ -24,6 +24,11 @@ impl Wake {
         self.0.notify.notify_waiters();
     }
 
+    /// How many hints were given so far.
+    pub fn given(&self) -> u64 {
+        self.0.given.load(Ordering::Acquire)
+    }
+
     /// An ear of one's own: hears every hint given from now on.
     pub fn listen(&self) -> Ear {
         Ear { heard: self.0.given.load(Ordering::Acquire), hints: self.0.clone() }

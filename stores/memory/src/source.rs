@@ -9,13 +9,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use postroom_core::{
     Budget, Ear, LaneTerm, Lease, RelayIdentity, RouteDefinition, RouteHealth, Settlement, Source, Standing,
-    StoreError, Take,
+    StoreError, Take, share_lanes,
 };
 
 use crate::Memory;
 use crate::delivery::Rules;
 use crate::hand::Hand;
-use crate::relay::{live, share};
+use crate::relay::live;
 use crate::route::Route;
 use crate::state::{State, no_route};
 
@@ -50,7 +50,7 @@ impl MemorySource {
         let route = state.routes.get_mut(self.name()).ok_or_else(|| no_route(self.name(), "look at lanes"))?;
         let live = live(&state.relays, self.name(), self.elapsed());
         let mine_alone = matches!(live[..], [only] if only == boot);
-        let shared = if mine_alone { Vec::new() } else { share(route.lanes.len(), &live) };
+        let shared = if mine_alone { Vec::new() } else { share_lanes(route.lanes.len(), &live) };
         let mut standing = Standing { paused: route.paused_by.is_some(), ..Standing::default() };
         let mut owned = Vec::new();
         for (number, lane) in (0..).zip(&mut route.lanes) {
@@ -90,7 +90,7 @@ impl MemorySource {
             return Ok(());
         }
         let live = live(&state.relays, self.name(), elapsed);
-        let shared = share(route.lanes.len(), &live);
+        let shared = share_lanes(route.lanes.len(), &live);
         let mut taken = Vec::new();
         for ((number, lane), owner) in (0..).zip(&mut route.lanes).zip(shared) {
             let holder = lane.holder.as_deref();

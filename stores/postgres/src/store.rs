@@ -13,7 +13,7 @@ use crate::database::{Database, Session};
 use crate::desk::PostgresDesk;
 use crate::options::PostgresOptions;
 use crate::schema::{self, PostgresSchema, Ring};
-use crate::source::PostgresSource;
+use crate::source::{PostgresSource, Pulse};
 use crate::upkeep::PostgresUpkeep;
 use crate::{identity, routes};
 
@@ -34,6 +34,7 @@ pub(crate) struct Inner {
     pub(crate) db: Database,
     pub(crate) ring: Ring,
     pub(crate) texts: Texts,
+    pub(crate) pulse: Pulse,
 }
 
 impl Inner {
@@ -73,7 +74,7 @@ impl Postgres {
         let ring = Ring::wanted(&options)?;
         let PostgresOptions { name, schema, limits, clock, blocked_max, .. } = options;
         let (wake, texts) = (Wake::default(), Texts::new(&db.sql, ring, true));
-        Ok(Self { inner: Arc::new(Inner { name, schema, limits, clock, blocked_max, wake, db, ring, texts }) })
+        Ok(Self { inner: Arc::new(Inner { name, schema, limits, clock, blocked_max, wake, db, ring, texts, pulse: Pulse::default() }) })
     }
 
     /// Begins a transaction for business writes and appends.

@@ -1,41 +1,216 @@
 //! One route of this store as one relay sees it.
+//!
+//! Positions live in memory while the relay owns their lanes, and in checkpoints. Reading forward changes memory only; every
+//! change that puts an event aside or ends it is written together with the lane's position. Takes and settles run under one
+//! lock. When an answer is lost, so are the lanes: they are taken again from what is written.
 
+mod checkpoint;
+mod failures;
+mod hand;
+mod lane;
+mod own;
 pub(crate) mod position;
+mod pulse;
 pub(crate) mod read;
+mod settle;
+mod standing;
+mod take;
 pub(crate) mod unsettled;
 
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex as SyncMutex, PoisonError};
 
 use async_trait::async_trait;
 use postroom_core::{
-    Budget, Ear, Lease, RelayIdentity, RouteDefinition, RouteHealth, Settlement, Source, Standing, StoreError, Take,
+    Budget, Delivery, Ear, LaneTerm, Lease, RelayIdentity, RouteDefinition, RouteHealth, Settlement, Source, Standing,
+    StoreError, Take,
 };
+use tokio::sync::Mutex;
 
+use crate::database::joined;
+use crate::error::Fault;
+use crate::events::COLUMNS;
+use crate::routes;
 use crate::store::Inner;
+use checkpoint::Writer;
+use lane::{Lane, Out};
+pub(crate) use pulse::Pulse;
+use standing::Server;
 
-pub(crate) struct PostgresSource;
+/// One route of this store as one relay sees it.
+pub(crate) struct PostgresSource(Arc<Shared>);
+
+struct Shared {
+    inner: Arc<Inner>,
+    relay: RelayIdentity,
+    route: Arc<RouteDefinition>,
+    state: Arc<Mutex<State>>,
+    /// Lanes we own and under which terms: what a renewal may look at without waiting for a take.
+    terms: SyncMutex<BTreeMap<i16, i64>>,
+    texts: Texts,
+}
+
+/// Statements with columns in them.
+struct Texts {
+    read: Arc<str>,
+    again: Arc<str>,
+    due: Arc<str>,
+}
+
+/// What the relay knows of its lanes.
+#[derive(Default)]
+struct State {
+    lanes: BTreeMap<i16, Lane>,
+    /// In the engine's hands: positive handles are numbers of the log, negative ones parked rows.
+    out: HashMap<i64, Out>,
+    /// On the way into the engine's hands: a caller that does not wait for its take leaves them here.
+    handing: Vec<(i64, Out)>,
+    /// Ownerships that ended and of which the engine has not been told.
+    lost: Vec<LaneTerm>,
+    /// What was appended before is not for this route.
+    start_at: Option<i64>,
+    /// Which server was read.
+    server: Option<Server>,
+    /// Set when the last look found nothing.
+    quiet: Option<pulse::Quiet>,
+    /// Something must not be: nothing moves.
+    halted: Option<String>,
+    /// The time of the last look.
+    now: i64,
+    /// When the first of what this take put aside becomes due.
+    parked_due: Option<i64>,
+    /// Which lane goes first; moves on with every take, so that none starves.
+    turn: usize,
+}
 
 impl PostgresSource {
-    pub(crate) fn new(_: Arc<Inner>, _: RelayIdentity, _: RouteDefinition) -> Self {
-        Self
+    /// A source of a route that is registered and joined.
+    pub(crate) fn new(inner: Arc<Inner>, relay: RelayIdentity, route: RouteDefinition) -> Self {
+        let sql = &inner.db.sql;
+        let made = |text: &str| Arc::from(sql.made(&text.replace("{columns}", COLUMNS)));
+        let texts = Texts {
+            read: read::text(sql, 0..inner.ring.leaves),
+            again: made(include_str!("../sql/again.sql")),
+            due: made(include_str!("../sql/due.sql")),
+        };
+        inner.pulse.listen(&route.name);
+        let (route, state, terms) = (Arc::new(route), Arc::default(), SyncMutex::default());
+        Self(Arc::new(Shared { inner, relay, route, state, terms, texts }))
+    }
+}
+
+impl Shared {
+    fn writer(&self) -> Writer {
+        Writer {
+            route: self.route.name.clone(),
+            boot: self.relay.boot.clone(),
+            clock: self.inner.clock(),
+            ring: self.inner.ring,
+        }
+    }
+
+    fn terms(&self) -> std::sync::MutexGuard<'_, BTreeMap<i16, i64>> {
+        self.terms.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn own(&self, state: &mut State, lane: Lane) {
+        self.terms().insert(lane.number, lane.term);
+        state.quiet = None;
+        state.lanes.insert(lane.number, lane);
+    }
+
+    /// Forgets a lane; what the engine holds of it is void.
+    fn lose(&self, state: &mut State, number: i16) {
+        if let Some(lane) = self.drop_lane(state, number) {
+            state.lost.push(lane.lane_term());
+        }
+    }
+
+    /// Forgets a lane that we gave up ourselves.
+    fn drop_lane(&self, state: &mut State, number: i16) -> Option<Lane> {
+        self.terms().remove(&number);
+        state.quiet = None;
+        state.out.retain(|_, out| out.lane != number);
+        state.handing.retain(|(_, out)| out.lane != number);
+        state.lanes.remove(&number)
+    }
+
+    fn lose_all(&self, state: &mut State) {
+        let all: Vec<i16> = state.lanes.keys().copied().collect();
+        for number in all {
+            self.lose(state, number);
+        }
+        state.server = None;
+        state.quiet = None;
+    }
+
+    /// The error of a piece of work; if nobody knows what became of it, memory is not to be trusted any more.
+    fn failed(&self, state: &mut State, fault: Fault, operation: &'static str) -> StoreError {
+        if !fault.is_certain() {
+            self.lose_all(state);
+        }
+        fault.at(operation, &self.inner.db.place)
     }
 }
 
 #[async_trait]
 impl Source for PostgresSource {
-    async fn take(&self, _: Budget) -> Result<Take, StoreError> {
-        unimplemented!()
+    async fn take(&self, budget: Budget) -> Result<Take, StoreError> {
+        let shared = Arc::clone(&self.0);
+        let found = joined(tokio::spawn(async move { shared.take(budget).await }).await, "take")??;
+        // Only now are they in the engine's hands: what a caller did not wait for is handed out again.
+        if !found.deliveries.is_empty() {
+            let mut state = self.0.state.lock().await;
+            let handing = std::mem::take(&mut state.handing);
+            state.out.extend(handing);
+            let kept = |d: &Delivery| state.out.contains_key(&d.handle);
+            if !found.deliveries.iter().all(kept) {
+                let deliveries = found.deliveries.iter().filter(|d| kept(d)).cloned().collect();
+                return Ok(Take { deliveries, more: true, ..found });
+            }
+        }
+        Ok(found)
     }
-    async fn settle(&self, _: &[Settlement]) -> Result<Standing, StoreError> {
-        unimplemented!()
+
+    async fn settle(&self, settlements: &[Settlement]) -> Result<Standing, StoreError> {
+        let (shared, settlements) = (Arc::clone(&self.0), settlements.to_vec());
+        joined(tokio::spawn(async move { shared.settle(settlements).await }).await, "settle")?
     }
-    async fn renew(&self, _: &RouteHealth) -> Result<Lease, StoreError> {
-        unimplemented!()
+
+    async fn renew(&self, health: &RouteHealth) -> Result<Lease, StoreError> {
+        let (relay, route, health) = (self.0.relay.clone(), Arc::clone(&self.0.route), health.clone());
+        let clock = self.0.inner.clock();
+        // Read before the table is: a lane that a take acquires meanwhile is not one that the table says we lost.
+        let terms = self.0.terms().clone();
+        let found = self
+            .0
+            .inner
+            .db
+            .renew("renew", move |session| {
+                Box::pin(async move {
+                    routes::heartbeat(session, &relay, &route.name, &health, clock).await?;
+                    standing::look(session, &route.name, clock).await
+                })
+            })
+            .await?;
+        let boot = self.0.relay.boot.as_str();
+        let ours = |lane: i16, term: i64| found.lanes.iter().any(|row| row.is(lane, boot, term));
+        let lost = terms.iter().filter(|(lane, term)| !ours(**lane, **term));
+        let standing = Standing {
+            paused: found.paused,
+            lanes: terms.iter().filter(|(lane, term)| ours(**lane, **term)).count(),
+            lost: lost.map(|(lane, term)| LaneTerm { lane: lane.unsigned_abs().into(), term: *term }).collect(),
+            ..Standing::default()
+        };
+        Ok(Lease { valid_for: self.0.relay.lease, standing })
     }
+
     async fn release(&self) -> Result<(), StoreError> {
-        unimplemented!()
+        let shared = Arc::clone(&self.0);
+        joined(tokio::spawn(async move { shared.release().await }).await, "release")?
     }
+
     fn ear(&self) -> Ear {
-        unimplemented!()
+        self.0.inner.wake.listen()
     }
 }

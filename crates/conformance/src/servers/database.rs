@@ -1,0 +1,115 @@
+//! A database or a schema for one test: gone when the test passes, kept to look into when it fails.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use sqlx::postgres::PgConnection;
+use sqlx::{AssertSqlSafe, Connection, Executor};
+
+use super::Servers;
+
+/// The database every cluster begins with; schemas and administration live there.
+const SHARED: &str = "postgres";
+
+/// A name nobody else uses, also not another test process that has or had our process id.
+pub fn unique_name(prefix: &str) -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    let (process, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    format!("{prefix}_{process}_{number}_{:06x}", fastrand::u32(..1 << 24))
+}
+
+/// A database of one's own, about 50 ms. For tests through PgBouncer and those that ask the whole database something.
+#[derive(Debug)]
+pub struct Database {
+    servers: Servers,
+    name: String,
+}
+
+impl Database {
+    /// Makes one on the shared PostgreSQL.
+    pub async fn create(servers: &Servers) -> Self {
+        let name = unique_name("test");
+        run(&servers.postgres_url(SHARED), format!("create database {name}")).await;
+        Self { servers: servers.clone(), name }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Directly.
+    pub fn url(&self) -> String {
+        self.servers.postgres_url(&self.name)
+    }
+
+    /// Through PgBouncer.
+    pub fn pgbouncer_url(&self) -> String {
+        self.servers.pgbouncer_url(&self.name)
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        // By force: PgBouncer and pools that close later still hold connections.
+        drop_unless_failed(&self.servers, "database", &self.name, "with (force)");
+    }
+}
+
+/// The name of a schema of one's own in the shared database: cheap, for tests that stay inside it. It is not made here:
+/// whoever owns the tables makes the schema too. Gone with all that is in it when the test passes.
+#[derive(Debug)]
+pub struct Schema {
+    servers: Servers,
+    name: String,
+}
+
+impl Schema {
+    /// Chooses one on the shared PostgreSQL.
+    pub fn choose(servers: &Servers) -> Self {
+        Self { servers: servers.clone(), name: unique_name("test") }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The database it is in.
+    pub fn url(&self) -> String {
+        self.servers.postgres_url(SHARED)
+    }
+}
+
+impl Drop for Schema {
+    fn drop(&mut self) {
+        drop_unless_failed(&self.servers, "schema", &self.name, "cascade");
+    }
+}
+
+/// Runs on a thread of its own, for a runtime cannot wait inside a drop.
+#[expect(clippy::print_stderr, reason = "the test's output says where to look")]
+fn drop_unless_failed(servers: &Servers, kind: &str, name: &str, how: &str) {
+    let url = servers.postgres_url(SHARED);
+    if std::thread::panicking() {
+        eprintln!("the {kind} {name} is kept: {url}");
+        return;
+    }
+    let sql = format!("drop {kind} if exists {name} {how}");
+    let dropped = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.map(|runtime| runtime.block_on(run(&url, sql)))
+    });
+    assert!(matches!(dropped.join(), Ok(Ok(()))), "the {kind} {name} cannot be dropped");
+}
+
+#[expect(clippy::panic, reason = "for tests")]
+async fn run(url: &str, sql: String) {
+    let done = async {
+        let mut connection = PgConnection::connect(url).await?;
+        connection.execute(AssertSqlSafe(sql.as_str())).await?;
+        connection.close().await
+    };
+    if let Err(error) = done.await {
+        panic!("{sql}: {error}");
+    }
+}

@@ -1,0 +1,139 @@
+//! What a connection has said so far, and what the mode makes of its next chunk. Pure: nothing here waits or writes.
+
+use super::connection::End;
+use super::postgres::Follower;
+use super::{Mode, Moment, Now, Trigger};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Direction {
+    ToServer,
+    ToClient,
+}
+
+/// What is to be done with a chunk: send on its first bytes, swallow the others, then perhaps end the connection.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Step {
+    pub(super) forward: usize,
+    pub(super) end: Option<End>,
+}
+
+/// One connection's memory.
+#[derive(Debug)]
+pub(super) struct Conversation {
+    /// Reads along from the first byte, whatever the mode, or it would not know where a message begins.
+    postgres: Option<Follower>,
+    generation: u64,
+    /// Bytes since this generation began.
+    passed: u64,
+    /// The last bytes of the client, in which the searched ones may have begun.
+    recent: Vec<u8>,
+    /// The trigger has gone through; the connection ends with the server's answer.
+    awaited: Option<Awaited>,
+    torn: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Awaited {
+    generation: u64,
+    /// How many times PostgreSQL has then been ready; any answer counts where we do not read along.
+    ready: Option<u64>,
+}
+
+/// Where the trigger begins in the chunk, and what PostgreSQL's answer to it is.
+struct Found {
+    start: usize,
+    ready: Option<u64>,
+}
+
+impl Conversation {
+    pub(super) fn new(reads_postgres: bool) -> Self {
+        Self {
+            postgres: reads_postgres.then(Follower::default),
+            generation: 0,
+            passed: 0,
+            recent: Vec::new(),
+            awaited: None,
+            torn: false,
+        }
+    }
+
+    /// Whether bytes are missing in it, so that the two peers do not understand each other any more.
+    pub(super) fn is_torn(&self) -> bool {
+        self.torn
+    }
+
+    pub(super) fn step(&mut self, direction: Direction, chunk: &[u8], now: &Now) -> Step {
+        if self.generation != now.generation {
+            self.generation = now.generation;
+            self.passed = 0;
+            self.recent.clear();
+        }
+        let found = match direction {
+            Direction::ToServer => self.client_says(chunk, &now.mode),
+            Direction::ToClient => {
+                if let Some(postgres) = &mut self.postgres {
+                    postgres.server_says(chunk);
+                }
+                None
+            }
+        };
+        if let Some(awaited) = self.awaited {
+            return self.while_awaited(awaited, direction, chunk);
+        }
+        match (&now.mode, found) {
+            (Mode::Hold, _) => {
+                self.torn = true;
+                Step { forward: 0, end: None }
+            }
+            (Mode::CutAfter(limit), _) => {
+                let left = usize::try_from(limit.saturating_sub(self.passed)).unwrap_or(usize::MAX);
+                self.passed += chunk.len() as u64;
+                let end = (chunk.len() >= left).then_some(End::Cut(now.generation));
+                Step { forward: chunk.len().min(left), end }
+            }
+            (Mode::CutAt(_, Moment::Before), Some(found)) => {
+                Step { forward: found.start, end: Some(End::Cut(now.generation)) }
+            }
+            (Mode::CutAt(_, Moment::AfterReply), Some(found)) => {
+                self.awaited = Some(Awaited { generation: now.generation, ready: found.ready });
+                Step { forward: chunk.len(), end: None }
+            }
+            _ => Step { forward: chunk.len(), end: None },
+        }
+    }
+
+    /// The client may go on talking, and hears nothing.
+    fn while_awaited(&self, awaited: Awaited, direction: Direction, chunk: &[u8]) -> Step {
+        if direction == Direction::ToServer {
+            return Step { forward: chunk.len(), end: None };
+        }
+        let answered = match (awaited.ready, &self.postgres) {
+            (Some(ready), Some(postgres)) => postgres.ready() >= ready,
+            _ => true,
+        };
+        Step { forward: 0, end: answered.then_some(End::Cut(awaited.generation)) }
+    }
+
+    fn client_says(&mut self, chunk: &[u8], mode: &Mode) -> Option<Found> {
+        let executed = self.postgres.as_mut().map(|postgres| postgres.client_says(chunk)).unwrap_or_default();
+        let Mode::CutAt(trigger, _) = mode else { return None };
+        if let Trigger::Bytes(wanted) = trigger {
+            return self.search(chunk, wanted).map(|start| Found { start, ready: None });
+        }
+        let hit = executed.into_iter().find(|executed| match trigger {
+            Trigger::Statement(words) => executed.text.to_lowercase().contains(&words.to_lowercase()),
+            _ => executed.commits(),
+        });
+        hit.map(|executed| Found { start: executed.start, ready: Some(executed.ready) })
+    }
+
+    /// Where in the chunk the wanted bytes begin; at its start if they began before it.
+    fn search(&mut self, chunk: &[u8], wanted: &[u8]) -> Option<usize> {
+        let before = self.recent.len();
+        self.recent.extend_from_slice(chunk);
+        let found = self.recent.windows(wanted.len().max(1)).position(|window| window == wanted);
+        let keep = wanted.len().saturating_sub(1).min(self.recent.len());
+        self.recent.drain(..self.recent.len() - keep);
+        found.map(|start| start.saturating_sub(before))
+    }
+}

@@ -1,0 +1,141 @@
+//! Lanes as the table of checkpoints has them.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use sqlx::Row as _;
+use sqlx::postgres::PgRow;
+
+use super::lane::{Counts, Lane};
+use super::position::Position;
+use super::unsettled::{Unsettled, parse_ranges};
+use crate::clock::Time;
+use crate::database::Session;
+use crate::schema::Ring;
+
+/// One lane's row, about to be written.
+#[derive(Debug, Clone)]
+pub(super) struct Checkpoint {
+    pub(super) lane: i16,
+    pub(super) term: i64,
+    position: Position,
+    pub(super) unsettled: Unsettled,
+    pub(super) counts: Counts,
+}
+
+impl Checkpoint {
+    pub(super) fn of(lane: &Lane) -> Self {
+        Self {
+            lane: lane.number,
+            term: lane.term,
+            position: lane.position.clone(),
+            unsettled: lane.unsettled.clone(),
+            counts: lane.counts,
+        }
+    }
+}
+
+/// What got through, of one lane: its first and last number, the ranges, and where the destination put them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Receipts {
+    pub(super) lanes: Vec<i16>,
+    pub(super) firsts: Vec<i64>,
+    pub(super) lasts: Vec<i64>,
+    pub(super) ranges: Vec<String>,
+    pub(super) coordinates: Vec<Option<String>>,
+}
+
+impl Receipts {
+    /// Adds numbers of one lane that got through, in order, with the destination's words.
+    pub(super) fn add(&mut self, lane: i16, numbers: &[(i64, Option<&str>)]) {
+        let (Some((first, _)), Some((last, _))) = (numbers.first(), numbers.last()) else { return };
+        let ranges: Vec<String> = numbers.iter().map(|(n, _)| format!("[{n},{n}]")).collect();
+        let words: serde_json::Map<String, serde_json::Value> = numbers
+            .iter()
+            .filter_map(|(n, words)| Some((n.to_string(), words.map(|w| w.replace('\0', "\u{fffd}"))?.into())))
+            .collect();
+        self.lanes.push(lane);
+        self.firsts.push(*first);
+        self.lasts.push(*last);
+        self.ranges.push(format!("{{{}}}", ranges.join(",")));
+        self.coordinates.push((!words.is_empty()).then(|| serde_json::Value::Object(words).to_string()));
+    }
+}
+
+/// Who writes, where and when.
+#[derive(Debug, Clone)]
+pub(super) struct Writer {
+    pub(super) route: String,
+    pub(super) boot: String,
+    pub(super) clock: Option<Time>,
+    pub(super) ring: Ring,
+}
+
+/// Writes checkpoints and receipts in one statement; says which lanes were still ours.
+pub(super) async fn save(
+    session: &mut Session,
+    writer: &Writer,
+    checkpoints: &[Checkpoint],
+    receipts: Receipts,
+) -> Result<Vec<i16>, sqlx::Error> {
+    fn column<T>(all: &[Checkpoint], of: impl Fn(&Checkpoint) -> T) -> Vec<T> {
+        all.iter().map(of).collect()
+    }
+    let rows = session
+        .sql
+        .query(include_str!("../sql/checkpoint.sql"))
+        .bind(writer.route.clone())
+        .bind(writer.boot.clone())
+        .bind(writer.clock)
+        .bind(writer.ring.segment)
+        .bind(writer.ring.leaves)
+        .bind(column(checkpoints, |c| c.lane))
+        .bind(column(checkpoints, |c| c.term))
+        .bind(column(checkpoints, |c| c.position.hwm))
+        .bind(column(checkpoints, |c| array(c.position.pending.keys())))
+        .bind(column(checkpoints, |c| array(c.position.pending.values())))
+        .bind(column(checkpoints, |c| c.unsettled.to_text()))
+        .bind(column(checkpoints, |c| c.counts.base))
+        .bind(column(checkpoints, |c| c.counts.seen))
+        .bind(column(checkpoints, |c| c.counts.delivered))
+        .bind(column(checkpoints, |c| c.counts.filtered))
+        .bind(column(checkpoints, |c| c.counts.parked))
+        .bind(column(checkpoints, |c| c.counts.recovered))
+        .bind(receipts.lanes)
+        .bind(receipts.firsts)
+        .bind(receipts.lasts)
+        .bind(receipts.ranges)
+        .bind(receipts.coordinates)
+        .fetch_all(&mut *session.conn)
+        .await?;
+    rows.iter().map(|row| row.try_get(0)).collect()
+}
+
+/// `{1,2}`
+fn array<'n>(numbers: impl Iterator<Item = &'n i64>) -> String {
+    let mut text = String::from("{");
+    for number in numbers {
+        let comma = if text.len() > 1 { "," } else { "" };
+        let _ = write!(text, "{comma}{number}");
+    }
+    text.push('}');
+    text
+}
+
+/// A lane out of the row of its newest checkpoint, with the ranges of what is unsettled.
+pub(super) fn lane(row: &PgRow) -> Result<(Lane, Vec<(i64, i64)>), sqlx::Error> {
+    let (pending, los): (Vec<i64>, Vec<i64>) = (row.try_get("pending")?, row.try_get("los")?);
+    let pending: BTreeMap<i64, i64> = pending.into_iter().zip(los).collect();
+    let position = Position { hwm: row.try_get("hwm")?, pending };
+    let counts = Counts {
+        base: row.try_get("base")?,
+        seen: row.try_get("seen")?,
+        delivered: row.try_get("delivered")?,
+        filtered: row.try_get("filtered")?,
+        parked: row.try_get("parked")?,
+        recovered: row.try_get("recovered")?,
+    };
+    let text: &str = row.try_get("unsettled")?;
+    let ranges = parse_ranges(text).ok_or_else(|| sqlx::Error::Decode(format!("{text:?} are no ranges").into()))?;
+    Ok((Lane::taken(row.try_get("lane")?, row.try_get("term")?, position, counts), ranges))
+}

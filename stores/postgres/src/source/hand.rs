@@ -1,0 +1,249 @@
+//! Chooses what a take hands out, within its budget, and what must wait behind an earlier event of its key.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use postroom_core::{Budget, Delivery, Event};
+use sqlx::Row as _;
+
+use super::lane::{Aside, Lane, Out};
+use super::{Shared, State};
+use crate::clock::{Time, timestamp};
+use crate::error::Fault;
+use crate::events::Logged;
+
+/// One chosen.
+pub(super) struct Chosen {
+    handle: i64,
+    term: i64,
+    attempts: u32,
+    ordered: bool,
+    logged: Logged,
+}
+
+impl Chosen {
+    pub(super) fn lane(&self) -> i16 {
+        self.logged.lane
+    }
+}
+
+/// What a take has chosen so far.
+pub(super) struct Hand {
+    rows: usize,
+    bytes: usize,
+    pub(super) chosen: Vec<Chosen>,
+    pub(super) aside: Vec<Aside>,
+}
+
+impl Hand {
+    pub(super) fn new(budget: Budget) -> Self {
+        Self { rows: budget.rows, bytes: budget.bytes, chosen: Vec::new(), aside: Vec::new() }
+    }
+
+    /// Whether one of this size still fits; a first one always does.
+    fn fits(&mut self, size: usize) -> bool {
+        if self.rows == 0 || (!self.chosen.is_empty() && size > self.bytes) {
+            return false;
+        }
+        self.rows -= 1;
+        self.bytes = self.bytes.saturating_sub(size);
+        true
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.rows > 0 && (self.chosen.is_empty() || self.bytes > 0)
+    }
+
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Chooses a first delivery, if it fits.
+    fn choose(&mut self, lane: &Lane, logged: Logged) -> Result<(), Logged> {
+        if !self.fits(logged.bytes()) {
+            return Err(logged);
+        }
+        self.chosen.push(Chosen { handle: logged.seq, term: lane.term, attempts: 0, ordered: true, logged });
+        Ok(())
+    }
+}
+
+impl Shared {
+    /// Hands out what was seen before and is in nobody's hands. Says whether all of it found a place.
+    pub(super) async fn again(&self, state: &mut State, lanes: &[i16], hand: &mut Hand) -> Result<bool, Fault> {
+        let mut doubtful = Vec::new();
+        for number in lanes {
+            let Some(lane) = state.lanes.get(number) else { continue };
+            let rows = lane.again.values().filter(|row| lane.may_block(row.event.ordering_key()));
+            doubtful.extend(rows.filter_map(|row| Some((row.event.ordering_key()?.to_owned(), row.seq))));
+        }
+        let blocked = self.blocked(doubtful).await?;
+        let mut all = true;
+        for number in lanes {
+            let Some(lane) = state.lanes.get_mut(number) else { continue };
+            for (seq, row) in std::mem::take(&mut lane.again) {
+                if blocked.contains(&seq) {
+                    let aside = lane.put_aside(&row, state.now);
+                    hand.aside.push(aside);
+                } else if !all {
+                    lane.again.insert(seq, row);
+                } else if let Err(row) = hand.choose(lane, row) {
+                    all = false;
+                    lane.again.insert(seq, row);
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// Hands out parked deliveries whose time has come. Says whether all of them fit.
+    pub(super) async fn due(&self, state: &mut State, lanes: Vec<i16>, hand: &mut Hand) -> Result<bool, Fault> {
+        if !hand.has_room() {
+            return Ok(false);
+        }
+        let in_hand: Vec<i64> = state.out.keys().filter(|handle| **handle < 0).map(|handle| -handle).collect();
+        let limit = i64::try_from(hand.rows.min(super::take::ROWS_MAX) + 1).unwrap_or(i64::MAX);
+        let (route, text, now) = (self.route.name.clone(), Arc::clone(&self.texts.due), state.now);
+        let rows = self
+            .inner
+            .db
+            .attempt("take", false, move |session| {
+                Box::pin(async move {
+                    let statement = session.sql.query_made(text).bind(route).bind(lanes).bind(Time(now)).bind(in_hand);
+                    Ok(statement.bind(limit).bind(super::own::INLINE).fetch_all(&mut *session.conn).await?)
+                })
+            })
+            .await?;
+        for row in &rows {
+            let logged = Logged::read(row)?;
+            let Some(lane) = state.lanes.get(&logged.lane) else { continue };
+            if !hand.fits(logged.bytes()) {
+                return Ok(false);
+            }
+            hand.chosen.push(Chosen {
+                handle: -row.try_get::<i64, _>(20)?,
+                term: lane.term,
+                attempts: row.try_get::<i32, _>(21)?.unsigned_abs(),
+                ordered: row.try_get(22)?,
+                logged,
+            });
+        }
+        Ok(i64::try_from(rows.len()).unwrap_or(0) < limit)
+    }
+
+    /// Hands out what was read. Says whether all of it found a place.
+    pub(super) async fn ready(&self, state: &mut State, lanes: &[i16], hand: &mut Hand) -> Result<bool, Fault> {
+        let mut doubtful = Vec::new();
+        for number in lanes {
+            let Some(lane) = state.lanes.get(number) else { continue };
+            // As many as may be handed out, and not one more: the rest is asked about when its turn comes.
+            let rows = lane.ready.iter().take(hand.rows()).filter(|row| lane.may_block(row.event.ordering_key()));
+            doubtful.extend(rows.filter_map(|row| Some((row.event.ordering_key()?.to_owned(), row.seq))));
+        }
+        let asked: HashSet<i64> = doubtful.iter().map(|(_, seq)| *seq).collect();
+        let blocked = self.blocked(doubtful).await?;
+        let mut all = true;
+        for number in lanes {
+            let Some(lane) = state.lanes.get_mut(number) else { continue };
+            while let Some(row) = lane.ready.pop_front() {
+                if blocked.contains(&row.seq) {
+                    let aside = lane.put_aside(&row, state.now);
+                    hand.aside.push(aside);
+                } else if !asked.contains(&row.seq) && lane.may_block(row.event.ordering_key()) {
+                    lane.ready.push_front(row);
+                    all = false;
+                    break;
+                } else {
+                    if asked.contains(&row.seq)
+                        && let Some(key) = row.event.ordering_key()
+                    {
+                        // It is later than all that was put aside, so nothing of its key is.
+                        lane.unblocks(key);
+                    }
+                    if let Err(row) = hand.choose(lane, row) {
+                        lane.ready.push_front(row);
+                        all = false;
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// Which of these numbers an earlier event of their key blocks.
+    async fn blocked(&self, doubtful: Vec<(String, i64)>) -> Result<HashSet<i64>, Fault> {
+        if doubtful.is_empty() {
+            return Ok(HashSet::new());
+        }
+        let (keys, numbers): (Vec<String>, Vec<i64>) = doubtful.into_iter().unzip();
+        let route = self.route.name.clone();
+        let rows = self
+            .inner
+            .db
+            .attempt("take", false, move |session| {
+                Box::pin(async move {
+                    let statement = session.sql.query(include_str!("../sql/blocked.sql")).bind(route).bind(keys);
+                    Ok(statement.bind(numbers).fetch_all(&mut *session.conn).await?)
+                })
+            })
+            .await?;
+        Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
+    }
+
+    /// Loads payloads that were too large to come along.
+    pub(super) async fn load(&self, chosen: &mut [Chosen]) -> Result<(), Fault> {
+        let missing = chosen.iter().filter(|one| one.logged.missing.is_some());
+        let (lanes, numbers): (Vec<i16>, Vec<i64>) = missing.map(|one| (one.logged.lane, one.logged.seq)).unzip();
+        if numbers.is_empty() {
+            return Ok(());
+        }
+        let rows = self
+            .inner
+            .db
+            .attempt("take", false, move |session| {
+                Box::pin(async move {
+                    let statement = session.sql.query(include_str!("../sql/load.sql")).bind(lanes).bind(numbers);
+                    Ok(statement.fetch_all(&mut *session.conn).await?)
+                })
+            })
+            .await?;
+        for row in &rows {
+            let (seq, payload): (i64, &[u8]) = (row.try_get(0)?, row.try_get(1)?);
+            let payload = Bytes::copy_from_slice(payload);
+            for one in chosen.iter_mut().filter(|one| one.logged.seq == seq && one.logged.missing.is_some()) {
+                one.logged.event = Arc::new(Event { payload: payload.clone(), ..(*one.logged.event).clone() });
+                one.logged.missing = None;
+            }
+        }
+        if let Some(one) = chosen.iter().find(|one| one.logged.missing.is_some()) {
+            let message = format!("event {} is no longer in the log, though it is not settled", one.logged.event.id);
+            return Err(sqlx::Error::Decode(message.into()).into());
+        }
+        Ok(())
+    }
+}
+
+/// What the engine gets, and what we keep of it.
+pub(super) fn handed(chosen: Vec<Chosen>) -> (Vec<Delivery>, Vec<(i64, Out)>) {
+    let mut out = Vec::with_capacity(chosen.len());
+    let deliveries = chosen
+        .into_iter()
+        .map(|one| {
+            let Chosen { handle, term, attempts, ordered, logged } = one;
+            let delivery = Delivery {
+                handle,
+                lane: postroom_core::LaneTerm { lane: logged.lane.unsigned_abs().into(), term },
+                event: Arc::clone(&logged.event),
+                position: Some(logged.seq),
+                attempts,
+                ordered,
+                appended_at: timestamp(logged.appended_at),
+            };
+            out.push((handle, Out { lane: logged.lane, row: (handle > 0).then_some(logged) }));
+            delivery
+        })
+        .collect();
+    (deliveries, out)
+}

@@ -1,0 +1,202 @@
+//! Ownership of lanes: taking free ones, giving them up.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use postroom_core::{RouteDefinition, StoreError};
+use sqlx::Row as _;
+
+use super::checkpoint::{self, Checkpoint, Receipts, Writer};
+use super::lane::Lane;
+use super::{Shared, State};
+use crate::database::Session;
+use crate::error::Fault;
+use crate::events::{Logged, signed};
+use crate::routes;
+
+/// Largest payload that comes along when a lane is taken over.
+pub(super) const INLINE: i32 = 8 * 1024;
+
+/// Lanes just taken, and what else the tables say.
+struct Taken {
+    lanes: Vec<Lane>,
+    start_at: Option<i64>,
+    halted: Option<String>,
+}
+
+impl Shared {
+    /// Takes those of the lanes that are still free, with the positions their last owners wrote.
+    pub(super) async fn acquire(&self, state: &mut State, wanted: Vec<i16>) -> Result<(), StoreError> {
+        let (route, writer, again) = (Arc::clone(&self.route), self.writer(), Arc::clone(&self.texts.again));
+        let blocked_max = signed(self.inner.blocked_max);
+        let taken = self
+            .inner
+            .db
+            .attempt("take", true, move |session| {
+                Box::pin(async move { acquire(session, &route, &writer, wanted, again, blocked_max).await })
+            })
+            .await
+            .map_err(|fault| self.failed(state, fault, "take"))?;
+        state.start_at = taken.start_at;
+        state.halted = taken.halted.or(state.halted.take());
+        for lane in taken.lanes {
+            self.own(state, lane);
+        }
+        Ok(())
+    }
+
+    /// Writes the positions of lanes and lets others have them.
+    pub(super) async fn give_up(&self, state: &mut State, lanes: Vec<i16>) -> Result<(), StoreError> {
+        let writer = self.writer();
+        let ours: Vec<Checkpoint> =
+            lanes.iter().filter_map(|number| state.lanes.get(number)).map(Checkpoint::of).collect();
+        if ours.is_empty() {
+            return Ok(());
+        }
+        let done = self
+            .inner
+            .db
+            .attempt("release", true, move |session| Box::pin(async move { vacate(session, &writer, &ours).await }))
+            .await;
+        for number in lanes {
+            self.drop_lane(state, number);
+        }
+        done.map_err(|fault| self.failed(state, fault, "release"))
+    }
+
+    /// Gives all lanes up; a relay without lanes leaves.
+    pub(super) async fn release(&self) -> Result<(), StoreError> {
+        let mut guard = Arc::clone(&self.state).lock_owned().await;
+        let state = &mut *guard;
+        let all = state.lanes.keys().copied().collect();
+        self.give_up(state, all).await?;
+        let (route, boot) = (self.route.name.clone(), self.relay.boot.clone());
+        self.inner
+            .db
+            .write("release", move |session| Box::pin(async move { leave(session, &route, &boot).await }))
+            .await?;
+        state.lost.clear();
+        state.halted = None;
+        self.inner.wake.wake();
+        Ok(())
+    }
+}
+
+async fn acquire(
+    session: &mut Session,
+    definition: &RouteDefinition,
+    writer: &Writer,
+    wanted: Vec<i16>,
+    again: Arc<str>,
+    blocked_max: i64,
+) -> Result<Taken, Fault> {
+    let route = definition.name.as_str();
+    let statement = session.sql.query(include_str!("../sql/acquire.sql"));
+    let statement = statement.bind(route.to_owned()).bind(writer.boot.clone()).bind(wanted).bind(writer.clock);
+    let rows = statement.fetch_all(&mut *session.conn).await?;
+    let (mut numbers, mut terms) = (Vec::<i16>::new(), Vec::<i64>::new());
+    for row in &rows {
+        numbers.push(row.try_get(0)?);
+        terms.push(row.try_get(1)?);
+    }
+    let registered = routes::need(session, route, "take").await?;
+    if !numbers.is_empty() && !registered.agrees_with(definition) {
+        return Err(routes::was_changed(route).into());
+    }
+    let statement = session.sql.query(include_str!("../sql/take_over.sql"));
+    let rows = statement.bind(route.to_owned()).bind(numbers.clone()).bind(terms).fetch_all(&mut *session.conn).await?;
+    if rows.len() != numbers.len() {
+        return Err(routes::no_checkpoint(route).into());
+    }
+    let mut lanes = BTreeMap::new();
+    for row in &rows {
+        let (mut lane, ranges) = checkpoint::lane(row)?;
+        let unsettled = unsettled(session, Arc::clone(&again), &lane, &ranges).await?;
+        lane.adopt(unsettled, &ranges);
+        lanes.insert(lane.number, lane);
+    }
+    let statement = session.sql.query(include_str!("../sql/blocking_keys.sql"));
+    let rows = statement.bind(route.to_owned()).bind(numbers).bind(blocked_max).fetch_all(&mut *session.conn).await?;
+    for row in &rows {
+        let (number, key, full): (i16, &str, bool) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+        if let Some(lane) = lanes.get_mut(&number) {
+            lane.blocks(key);
+            if full {
+                lane.full.push(key.to_owned());
+            }
+        }
+    }
+    let halted = doubts(session, lanes.values()).await?;
+    Ok(Taken { lanes: lanes.into_values().collect(), start_at: registered.start_at, halted })
+}
+
+/// The events that a lane's last owner had seen and not settled.
+async fn unsettled(
+    session: &mut Session,
+    text: Arc<str>,
+    lane: &Lane,
+    ranges: &[(i64, i64)],
+) -> Result<Vec<Logged>, sqlx::Error> {
+    if ranges.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (firsts, lasts): (Vec<i64>, Vec<i64>) = ranges.iter().copied().unzip();
+    let (pending, los): (Vec<i64>, Vec<i64>) = lane.position.pending.iter().unzip();
+    let statement = session.sql.query_made(text).bind(lane.number).bind(firsts).bind(lasts);
+    let rows = statement.bind(pending).bind(los).bind(INLINE).fetch_all(&mut *session.conn).await?;
+    rows.iter().map(Logged::read).collect()
+}
+
+/// What must not be. A restored or copied sequence may give numbers again that we have passed: those events would never be
+/// read. And what is unsettled must be there.
+async fn doubts(session: &mut Session, lanes: impl Iterator<Item = &Lane>) -> Result<Option<String>, sqlx::Error> {
+    let last: i64 = session.sql.scalar("select last_value from postroom.log_seq").fetch_one(&mut *session.conn).await?;
+    for lane in lanes {
+        if last < lane.position.hwm {
+            return Ok(Some(format!(
+                "sequence_behind: the log's last number is {last}, but {} was already read; run `postroom store repair`",
+                lane.position.hwm
+            )));
+        }
+        if !lane.agrees() {
+            return Ok(Some(format!(
+                "counts_differ: lane {} has {} unsettled events, its counts say otherwise; run `postroom audit`",
+                lane.number,
+                lane.unsettled.len()
+            )));
+        }
+    }
+    Ok(None)
+}
+
+async fn vacate(session: &mut Session, writer: &Writer, ours: &[Checkpoint]) -> Result<(), Fault> {
+    let written = checkpoint::save(session, writer, ours, Receipts::default()).await?;
+    let terms: Vec<i64> = ours.iter().filter(|c| written.contains(&c.lane)).map(|c| c.term).collect();
+    session
+        .sql
+        .query(
+            "update postroom.lane set holder = null where route = $1 and holder = $2 \
+             and (lane, term) in (select * from unnest($3::int2[], $4::int8[]))",
+        )
+        .bind(writer.route.clone())
+        .bind(writer.boot.clone())
+        .bind(ours.iter().filter(|c| written.contains(&c.lane)).map(|c| c.lane).collect::<Vec<_>>())
+        .bind(terms)
+        .execute(&mut *session.conn)
+        .await?;
+    Ok(())
+}
+
+/// Takes the route out of the relay's heartbeat, and the heartbeat away when the relay serves none any more.
+async fn leave(session: &mut Session, route: &str, boot: &str) -> Result<(), Fault> {
+    let free = session.sql.query("update postroom.lane set holder = null where route = $1 and holder = $2");
+    free.bind(route.to_owned()).bind(boot.to_owned()).execute(&mut *session.conn).await?;
+    let gone = session.sql.query("update postroom.relay set routes = routes - $2 where boot = $1");
+    gone.bind(boot.to_owned()).bind(route.to_owned()).execute(&mut *session.conn).await?;
+    let left = session.sql.query(
+        "delete from postroom.relay where boot = $1 and routes = '{}' \
+         and not exists (select 1 from postroom.lane where holder = $1)",
+    );
+    left.bind(boot.to_owned()).execute(&mut *session.conn).await?;
+    Ok(())
+}

@@ -1,0 +1,23 @@
+-- Writes the positions and counts of lanes that are still ours ($1 route, $2 holder), with receipts of what got through, as
+-- one durable step. Says which lanes were written; a checkpoint of an older term would be ignored anyway. $3 is the time
+-- unless it is the database's; $4 and $5 are the ring's segment and leaves; $6 to $17 the lanes, $18 to $22 the receipts.
+with c as materialized (
+  select set_config('synchronous_commit', 'on', true), coalesce($3::timestamptz, clock_timestamp()) as now),
+ours as materialized (
+  select l.lane, l.term from c, postroom.lane l
+  where l.route = $1 and l.holder = $2 and (l.lane, l.term) in (select * from unnest($6::int2[], $7::int8[]))),
+receipts as (
+  insert into postroom.receipt (seg, lane, first, last, at, route, ranges, coordinates)
+  select extract(epoch from c.now)::int8 / $4::int8 % $5::int2, r.lane, r.first, r.last, c.now, $1, r.ranges::int8multirange,
+    r.coordinates::jsonb
+  from c, unnest($18::int2[], $19::int8[], $20::int8[], $21::text[], $22::text[]) as r(lane, first, last, ranges, coordinates)
+  join ours using (lane))
+insert into postroom.checkpoint
+  (route, lane, term, hwm, pending, los, unsettled, base, seen, delivered, filtered, parked, recovered, at)
+select $1, p.lane, p.term, p.hwm, p.pending::int8[], p.los::int8[], p.unsettled::int8multirange, p.base, p.seen, p.delivered,
+  p.filtered, p.parked, p.recovered, c.now
+from c, unnest($6::int2[], $7::int8[], $8::int8[], $9::text[], $10::text[], $11::text[], $12::int8[], $13::int8[],
+  $14::int8[], $15::int8[], $16::int8[], $17::int8[])
+  as p(lane, term, hwm, pending, los, unsettled, base, seen, delivered, filtered, parked, recovered)
+join ours using (lane, term)
+returning lane
