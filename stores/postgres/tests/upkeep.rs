@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use postroom_conformance::servers::{Schema, Servers};
 use postroom_core::{
     Actor, Event, Filter, Outbox, RelayIdentity, RouteDefinition, Start, Store, StoreErrorKind, Timestamp, Upkeep,
 };
@@ -19,17 +20,12 @@ const LANE: &str =
 
 /// A store in a schema of its own.
 struct Bench {
-    schema: String,
+    schema: Schema,
     store: Postgres,
 }
 
-/// The server for tests.
-fn url() -> String {
-    "postgres://postgres@127.0.0.1:55432/wiring".to_owned()
-}
-
-fn options(schema: &str) -> PostgresOptions {
-    PostgresOptions::new("main", url()).schema(schema).lanes(1).leaves(4)
+fn options(schema: &Schema) -> PostgresOptions {
+    PostgresOptions::new("main", schema.url()).schema(schema.name()).lanes(1).leaves(4)
 }
 
 fn ada() -> Actor {
@@ -38,7 +34,7 @@ fn ada() -> Actor {
 
 impl Bench {
     async fn new() -> Self {
-        let schema = format!("u{}", postroom_core::new_id().replace('-', ""));
+        let schema = Schema::choose(&Servers::find());
         let unmigrated = Postgres::open_unmigrated(options(&schema)).await.unwrap();
         unmigrated.schema().unwrap().up().await.unwrap();
         Self { store: Postgres::open(options(&schema)).await.unwrap(), schema }
@@ -46,7 +42,7 @@ impl Bench {
 
     /// A text in which `postroom.` is the schema.
     fn here(&self, text: &str) -> AssertSqlSafe<String> {
-        AssertSqlSafe(text.replace("postroom.", &format!("{}.", self.schema)))
+        AssertSqlSafe(text.replace("postroom.", &format!("{}.", self.schema.name())))
     }
 
     async fn sql(&self, text: &str) {
@@ -70,16 +66,12 @@ impl Bench {
     async fn upkeep(&self) -> Arc<dyn Upkeep> {
         Postgres::open_unmigrated(options(&self.schema)).await.unwrap().upkeep().unwrap()
     }
-
-    async fn end(self) {
-        self.sql(&format!("drop schema {} cascade", self.schema)).await;
-    }
 }
 
 #[tokio::test]
 async fn the_list_of_columns_is_that_of_a_fresh_store() {
     let bench = Bench::new().await;
-    let query = sqlx::query(include_str!("../src/sql/columns.sql")).bind(bench.schema.clone());
+    let query = sqlx::query(include_str!("../src/sql/columns.sql")).bind(bench.schema.name().to_owned());
     let rows = query.fetch_all(bench.store.pool()).await.unwrap();
     let line = |row: &sqlx::postgres::PgRow| format!("{} {}\n", row.get::<String, _>(0), row.get::<String, _>(1));
     let mut lines: Vec<String> = rows.iter().map(line).collect();
@@ -92,7 +84,6 @@ async fn the_list_of_columns_is_that_of_a_fresh_store() {
         let kept = std::fs::read_to_string(&path).unwrap();
         assert!(kept == fresh, "migrations/columns.txt is stale; run this test with POSTROOM_WRITE_DOCS=1\n{fresh}");
     }
-    bench.end().await;
 }
 
 #[tokio::test]
@@ -111,7 +102,6 @@ async fn a_table_changed_by_hand_is_refused_with_the_exact_difference() {
         "lane.term is integer not null, not bigint not null; log is 3 leaves, not 4 leaves; stat.dead is missing; \
          inbox.note text was added"
     );
-    bench.end().await;
 }
 
 #[tokio::test]
@@ -133,7 +123,6 @@ async fn stats_say_how_large_things_are_and_who_holds_the_horizon() {
     let horizon = stats.horizon.expect("an open transaction looks back");
     assert!(horizon.kind == "session" && horizon.name.parse::<u32>().is_ok() && horizon.since.is_some(), "{horizon:?}");
     looks_back.rollback().await.unwrap();
-    bench.end().await;
 }
 
 #[tokio::test]
@@ -154,7 +143,6 @@ async fn a_sequence_that_is_behind_is_repaired_once_and_audited() {
     assert_eq!(bench.one("select max(seq) from postroom.log").await, "6");
     let audited = "select string_agg(concat_ws(' ', actor, action, subject, reason), ';') from postroom.audit";
     assert_eq!(bench.one(audited).await, "ada store.repair sequence from 2 to 5 moved");
-    bench.end().await;
 }
 
 /// A route whose lane had passed number 6 when the backup was made; three of those transactions were still open.
@@ -226,7 +214,6 @@ async fn another_cluster_is_refused_until_it_is_accepted_and_then_nothing_is_mis
     Postgres::open(options(&bench.schema)).await.unwrap();
     let again = upkeep.accept_identity(false, &ada()).await.unwrap();
     assert_eq!((again.accepted, again.lanes), (false, 0));
-    bench.end().await;
 }
 
 #[tokio::test]
@@ -237,7 +224,6 @@ async fn another_timeline_alone_is_noted_without_taking_lanes() {
     assert!(done.accepted && !done.other_cluster && done.from.ends_with("/99"), "{done:?}");
     assert_eq!((done.lanes, done.recovered), (0, 0));
     assert_ne!(bench.one("select value from postroom.meta where name = 'timeline'").await, "99");
-    bench.end().await;
 }
 
 #[tokio::test]
@@ -249,7 +235,7 @@ async fn each_role_may_do_its_task_and_nothing_else() {
     }
     let may = async |role: &str, statement: &str| {
         let mut tx = bench.store.begin().await.unwrap();
-        let done = tx.execute(bench.here(&format!("set local role {}_{role}; {statement}", bench.schema))).await;
+        let done = tx.execute(bench.here(&format!("set local role {}_{role}; {statement}", bench.schema.name()))).await;
         tx.rollback().await.unwrap();
         match done {
             Ok(_) => true,
@@ -282,7 +268,7 @@ async fn each_role_may_do_its_task_and_nothing_else() {
             assert_eq!(may(role, statement).await, allowed.contains(&role), "{role}: {statement}");
         }
     }
-    let schema = bench.schema.clone();
+    let schema = bench.schema.name();
     for role in ROLES {
         bench.sql(&format!("drop owned by {schema}_{role} cascade; drop role {schema}_{role}")).await;
     }

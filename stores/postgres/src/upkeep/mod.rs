@@ -27,7 +27,7 @@ impl Upkeep for PostgresUpkeep {
     async fn stats(&self) -> Result<StoreStats, StoreError> {
         schema::check(&self.0.db).await?;
         let inner = Arc::clone(&self.0);
-        let work = self.0.db.read("stats", move |session| Box::pin(async move { stats::collect(session, &inner).await }));
+        let work = self.0.db.read("measure", move |session| Box::pin(async move { stats::collect(session, &inner).await }));
         work.await
     }
 
@@ -43,7 +43,7 @@ impl Upkeep for PostgresUpkeep {
     async fn accept_identity(&self, dry_run: bool, actor: &Actor) -> Result<Accepted, StoreError> {
         schema::check(&self.0.db).await?;
         let (inner, actor) = (Arc::clone(&self.0), actor.clone());
-        let work = self.0.db.write_long("accept-identity", move |session| {
+        let work = self.0.db.write_long("accept identity", move |session| {
             Box::pin(async move { identity::accept(session, &inner, dry_run, &actor).await })
         });
         work.await
