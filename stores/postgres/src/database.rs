@@ -11,7 +11,7 @@ use std::time::Duration;
 use postroom_core::{StoreError, StoreErrorKind};
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{Executor, PgConnection, PgPool, Postgres, Transaction};
+use sqlx::{Executor, PgPool, Postgres, Transaction};
 use tokio::task::JoinError;
 
 use crate::error::Fault;
@@ -50,6 +50,8 @@ pub(crate) struct Database {
     keeper: PgPool,
     pub(crate) sql: Arc<Sql>,
     servers: reach::Servers,
+    /// Whether a pooler gives each transaction another session.
+    pooled: bool,
 }
 
 /// How a piece of work runs.
@@ -57,6 +59,9 @@ pub(crate) struct Database {
 enum Kind {
     /// Each statement by itself.
     Statements,
+    /// One transaction with our settings in it, behind a pooler. Even for a single statement: sqlx ends the server's turn
+    /// between preparing and executing it, and in between the pooler may give the session to somebody else.
+    Pooled,
     /// One `read committed` transaction: every statement sees what was committed before it.
     Transaction,
     /// The same, for work that may take long.
@@ -85,6 +90,7 @@ impl Database {
             sql: Arc::new(Sql::new(&options.schema, !pooled)),
             servers,
             place,
+            pooled,
         })
     }
 
@@ -151,6 +157,7 @@ impl Database {
         F: for<'c> FnOnce(&'c mut Session) -> Work<'c, T> + Send + 'static,
     {
         let (pool, sql) = (pool.clone(), Arc::clone(&self.sql));
+        let kind = if self.pooled && kind != Kind::LongTransaction { Kind::Pooled } else { kind };
         let task = tokio::spawn(async move {
             let mut session = Session { conn: pool.acquire().await?, sql };
             let deadline = if kind == Kind::LongTransaction { LONG_DEADLINE } else { DEADLINE };
@@ -178,10 +185,14 @@ where
         return work(session).await;
     }
     // Whatever the role's default: a statement that waited for a lock must see what its holder did.
-    session.conn.execute("begin isolation level read committed").await?;
-    if kind == Kind::LongTransaction {
-        session.conn.execute("set local statement_timeout = 0").await?;
-    }
+    let begin = match kind {
+        Kind::LongTransaction => "begin isolation level read committed; set local statement_timeout = 0",
+        Kind::Pooled => {
+            "begin isolation level read committed; set local statement_timeout = '19s'; set local lock_timeout = '10s'"
+        }
+        Kind::Statements | Kind::Transaction => "begin isolation level read committed",
+    };
+    session.conn.execute(begin).await?;
     match work(session).await {
         Ok(result) => {
             if let Err(error) = session.conn.execute("commit").await {
@@ -207,11 +218,4 @@ pub(crate) fn joined<T>(result: Result<T, JoinError>, operation: &'static str) -
             .hint("the program is stopping")
             .caused_by(error),
     })
-}
-
-impl Session {
-    /// The connection, for statements.
-    pub(crate) fn conn(&mut self) -> &mut PgConnection {
-        &mut self.conn
-    }
 }

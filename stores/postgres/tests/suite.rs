@@ -1,43 +1,46 @@
-//! The suite that every store passes, on PostgreSQL.
+//! The suite that every store passes, on PostgreSQL: directly, and through PgBouncer with two server connections.
 #![allow(clippy::unwrap_used, reason = "a harness fails by panicking")]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
+use postroom_conformance::servers::{Database, Servers};
 use postroom_conformance::stores::{Settings, StoreHarness};
 use postroom_core::Store;
-use postroom_postgres::{Postgres, PostgresOptions};
+use postroom_postgres::{Pooler, Postgres, PostgresOptions};
 use postroom_testing::ManualClock;
 use sqlx::Transaction;
 
-struct Harness {
-    schema: String,
+struct Harness<const POOLED: bool> {
     settings: Settings,
     clock: ManualClock,
     store: Postgres,
+    database: Database,
 }
 
-static SCHEMAS: AtomicU32 = AtomicU32::new(0);
-
-fn options(schema: &str, settings: Settings, clock: &ManualClock) -> PostgresOptions {
-    let url = std::env::var("POSTROOM_TEST_PG").unwrap_or("postgres://postgres@127.0.0.1:55432/postgres".to_owned());
+fn options<const POOLED: bool>(database: &Database, settings: Settings, clock: &ManualClock) -> PostgresOptions {
+    let (url, pooler) = if POOLED {
+        (database.pgbouncer_url(), Pooler::Transaction)
+    } else {
+        (database.url(), Pooler::None)
+    };
     PostgresOptions::new("main", url)
-        .schema(schema)
+        .pooler(pooler)
         .clock(Arc::new(clock.clone()))
         .blocked_max(u64::from(settings.blocked_max))
 }
 
-impl StoreHarness for Harness {
+impl<const POOLED: bool> StoreHarness for Harness<POOLED> {
     type Tx = Transaction<'static, sqlx::Postgres>;
     type Store = Postgres;
 
     async fn fresh(settings: Settings) -> Self {
-        let schema = format!("suite_{}_{}", std::process::id(), SCHEMAS.fetch_add(1, Ordering::Relaxed));
+        let database = Database::create(&Servers::find()).await;
         let clock = ManualClock::default();
-        let empty = Postgres::open_unmigrated(options(&schema, settings, &clock)).await.unwrap();
+        let options = options::<POOLED>(&database, settings, &clock);
+        let empty = Postgres::open_unmigrated(options.clone()).await.unwrap();
         empty.schema().unwrap().up().await.unwrap();
-        let store = Postgres::open(options(&schema, settings, &clock)).await.unwrap();
-        Self { schema, settings, clock, store }
+        let store = Postgres::open(options).await.unwrap();
+        Self { settings, clock, store, database }
     }
 
     fn store(&self) -> &Postgres {
@@ -45,7 +48,7 @@ impl StoreHarness for Harness {
     }
 
     async fn reopen(&self) -> Postgres {
-        Postgres::open(options(&self.schema, self.settings, &self.clock)).await.unwrap()
+        Postgres::open(options::<POOLED>(&self.database, self.settings, &self.clock)).await.unwrap()
     }
 
     fn clock(&self) -> &ManualClock {
@@ -69,10 +72,18 @@ impl StoreHarness for Harness {
     }
 
     async fn lose(&self, id: &str) -> bool {
-        let text = format!("delete from {}.log where id = $1", self.schema);
-        sqlx::query(sqlx::AssertSqlSafe(text)).bind(id.to_owned()).execute(self.store.pool()).await.unwrap();
+        let gone = sqlx::query("delete from postroom.log where id = $1").persistent(false).bind(id.to_owned());
+        let mut tx = self.begin().await;
+        gone.execute(&mut *tx).await.unwrap();
+        tx.commit().await.unwrap();
         true
     }
 }
 
-postroom_conformance::store_suite!(Harness);
+mod direct {
+    postroom_conformance::store_suite!(super::Harness<false>);
+}
+
+mod through_pgbouncer {
+    postroom_conformance::store_suite!(super::Harness<true>);
+}
