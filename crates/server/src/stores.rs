@@ -46,7 +46,9 @@ pub async fn open_schema(store: &StoreConfig, missing: IfMissing) -> Result<Arc<
     })
 }
 
-/// Opens what looks after a store's server side, also where [`open`] refuses: on another cluster than the tables were made for.
+/// Opens what looks after a store on its server, also where [`open`] refuses: on another cluster than the tables were
+/// made for.
+#[cfg_attr(not(feature = "postgres"), allow(clippy::unused_async, reason = "other stores connect here"))]
 pub async fn open_upkeep(store: &StoreConfig) -> Result<Arc<dyn Upkeep>, StoreError> {
     let upkeep = match store.url.scheme() {
         "sqlite" => None,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use postroom_core::envelope::{FieldTable, Format, Part};
 use postroom_core::{BreakerPolicy, Delays, Limits, OnDead, OnFailure, Retention, RetryPolicy, Start};
 use postroom_relay::{Poll, RelayOptions};
-use postroom_server::config::{Config, ConfigError, ExecPeer, LogFormat, Sources, StoreUrl, Target, init, load};
+use postroom_server::config::{Config, ConfigError, ExecPeer, LogFormat, Sources, Target, init, load};
 use tempfile::TempDir;
 
 struct Case {
@@ -240,7 +240,9 @@ fn the_secret_of_a_higher_layer_replaces_both_ways_of_giving_it_below() {
 fn a_secret_file_is_named_when_it_is_unreadable_and_its_content_is_not() {
     let case =
         Case::new().file("secret", "oracle://shop:canary@db/shop").env("POSTROOM_STORE__MAIN__URL_FILE", "secret");
-    assert!(case.error().contains("the url of store `main` names no kind of store") && !case.error().contains("canary"));
+    assert!(
+        case.error().contains("the url of store `main` names no kind of store") && !case.error().contains("canary")
+    );
     let error = Case::new().env("POSTROOM_STORE__MAIN__URL_FILE", "nowhere").error();
     assert_eq!(error, "POSTROOM_STORE__MAIN__URL_FILE: cannot read nowhere: it does not exist");
 }
@@ -412,7 +414,7 @@ fn a_list_of_urls_is_read_from_everywhere_and_no_password_of_it_is_shown() {
         let store = config.store(None).unwrap();
         assert_eq!(store.url.expose(), "postgres://shop:canary@one/shop");
         assert_eq!(
-            store.more_urls.iter().map(StoreUrl::expose).collect::<Vec<_>>(),
+            store.more_urls.iter().map(|url| url.expose()).collect::<Vec<_>>(),
             ["postgresql://shop:canary@two/shop"]
         );
         assert_eq!((store.postgres.schema.as_str(), store.postgres.lanes), ("postroom", Some(4)));

@@ -53,7 +53,7 @@ fn section(out: &mut String, header: &str, keys: &[Key]) {
             }
             // Not for the store or beside the line shown before: not a line of its own that could be uncommented with it.
             _ if ALTERNATIVES.contains(&key.name) || POSTGRES_KEYS.contains(&key.name) => {
-                comment(out, &format!("  {} = {}", key.name, value(key)))
+                comment(out, &format!("  {} = {}", key.name, value(key)));
             }
             _ => line(out, key.name, value(key)),
         }

@@ -14,7 +14,6 @@ use super::typed::{PoolerConfig, PostgresConfig, StoreConfig};
 /// Longest segment of the ring.
 const SEGMENT_MAX: Duration = Duration::from_hours(24 * 365);
 /// What a build without it says about a store on PostgreSQL.
-#[cfg(not(feature = "postgres"))]
 const NO_POSTGRES: &str =
     "build with the feature `postgres`; this build has sqlite, for instance \"sqlite://postroom.db\"";
 
@@ -70,18 +69,12 @@ impl Read<'_> {
         }
     }
 
-    #[cfg(not(feature = "postgres"))]
-    fn postgres(&mut self, _: &str, _: &Table, urls: &[(StoreUrl, Place)], _: &Table) {
-        for (url, place) in urls {
-            let message = format!("this build has no store for `{}://`", url.scheme());
-            self.problems.at(place, message, Some(NO_POSTGRES.to_owned()));
-        }
-    }
-
-    #[cfg(feature = "postgres")]
     fn postgres(&mut self, name: &str, table: &Table, urls: &[(StoreUrl, Place)], retention: &Table) {
         for (url, place) in urls {
-            if !matches!(url.scheme(), "postgres" | "postgresql") {
+            if !cfg!(feature = "postgres") {
+                let message = format!("this build has no store for `{}://`", url.scheme());
+                self.problems.at(place, message, Some(NO_POSTGRES.to_owned()));
+            } else if !matches!(url.scheme(), "postgres" | "postgresql") {
                 let message = format!("the urls of store `{name}` are not all of PostgreSQL");
                 let hint = "several urls are several servers of one cluster".to_owned();
                 self.problems.at(place, message, Some(hint));
@@ -103,7 +96,6 @@ impl Read<'_> {
     }
 
     /// The ring must have been round only after what it keeps has gone: two leaves are being written or emptied.
-    #[cfg(feature = "postgres")]
     fn ring_holds_retention(&mut self, name: &str, table: &Table, segment: &Node, retention: &Table) {
         let Some(leaves) = table.get("leaves").and_then(Node::count) else { return };
         let Some(kept) = retention.duration_or_never("delivered") else { return };
@@ -174,7 +166,6 @@ fn postgres(table: &Table) -> PostgresConfig {
 }
 
 /// Whether the store would take it.
-#[cfg(feature = "postgres")]
 fn fits_schema(name: &str) -> bool {
     name.len() <= 55
         && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
