@@ -30,7 +30,11 @@ pub(crate) async fn run(server: &Server) {
         }
         println!(
             "postgres, drain to noop, in_flight_max = {in_flight_max}: {:.2} of COPY, {:.0}/s against {:.0}/s, server {:.2} µs and {:.0} B of WAL an event (targets ≥ 0.50, ≤ 2.5 µs, ≤ 30 B)",
-            median(&mut ratios), rates.0, rates.1, median(&mut cpus), median(&mut wals)
+            median(&mut ratios),
+            rates.0,
+            rates.1,
+            median(&mut cpus),
+            median(&mut wals)
         );
     }
 }

@@ -48,7 +48,8 @@ impl Server {
             .fetch_one(pool)
             .await
             .unwrap();
-        let folder: String = sqlx::query_scalar("select current_setting('data_directory')").fetch_one(pool).await.unwrap();
+        let folder: String =
+            sqlx::query_scalar("select current_setting('data_directory')").fetch_one(pool).await.unwrap();
         let pid = std::fs::read_to_string(format!("{folder}/postmaster.pid")).unwrap();
         Spent { cpu_us: cpu_us(pid.lines().next().unwrap()), wal }
     }

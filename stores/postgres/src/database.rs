@@ -24,6 +24,8 @@ mod reach;
 const CALLERS_MAX: u32 = 16;
 /// Connections for relays and operators.
 const WORKERS_MAX: u32 = 8;
+/// How long to wait for a connection.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a piece of work may take before its connection is given up.
 const DEADLINE: Duration = Duration::from_secs(20);
 /// The same for what counts or moves a whole log.
@@ -78,7 +80,7 @@ impl Database {
         let pool = |max, options: PgConnectOptions| {
             PgPoolOptions::new()
                 .max_connections(max)
-                .acquire_timeout(Duration::from_secs(10))
+                .acquire_timeout(ACQUIRE_TIMEOUT)
                 .test_before_acquire(false)
                 .connect_lazy_with(options)
         };
@@ -159,7 +161,7 @@ impl Database {
         let (pool, sql) = (pool.clone(), Arc::clone(&self.sql));
         let kind = if self.pooled && kind != Kind::LongTransaction { Kind::Pooled } else { kind };
         let task = tokio::spawn(async move {
-            let mut session = Session { conn: pool.acquire().await?, sql };
+            let mut session = Session { conn: acquire(&pool).await?, sql };
             let deadline = if kind == Kind::LongTransaction { LONG_DEADLINE } else { DEADLINE };
             let done = tokio::time::timeout(deadline, on(&mut session, kind, work)).await;
             let result = done.unwrap_or(Err(Fault::TimedOut));
@@ -170,10 +172,22 @@ impl Database {
             result
         });
         let result = joined(task.await, operation).map_err(Fault::from)?;
-        if result.as_ref().is_err_and(|fault| !fault.is_certain()) {
+        if result.as_ref().is_err_and(Fault::may_have_moved) {
             self.servers.moved(&[&self.callers, &self.workers, &self.keeper]);
         }
         result
+    }
+}
+
+/// A connection. A pool tries again and again while a server refuses, and then says only that it timed out: the reason
+/// is found by hand.
+async fn acquire(pool: &PgPool) -> Result<PoolConnection<Postgres>, Fault> {
+    match pool.acquire().await {
+        Err(sqlx::Error::PoolTimedOut) => match reach::try_one(&pool.connect_options()).await {
+            Ok(_) => Err(Fault::Database(sqlx::Error::PoolTimedOut)),
+            Err(error) => Err(error.into()),
+        },
+        acquired => Ok(acquired?),
     }
 }
 

@@ -46,15 +46,29 @@ impl Fault {
         }
     }
 
+    /// Whether the primary may be elsewhere now.
+    pub(crate) fn may_have_moved(&self) -> bool {
+        match self {
+            Self::Store(error) => error.kind == StoreErrorKind::Unreachable,
+            Self::Database(error) => state_of(error).is_none_or(|s| s.starts_with("57P") || NOT_PRIMARY.contains(&&*s)),
+            Self::Commit(_) | Self::TimedOut => true,
+        }
+    }
+
     /// Whether the server still knows what became of the work: it said no, or we did.
     pub(crate) fn is_certain(&self) -> bool {
         match self {
-            Self::Store(_) => true,
+            Self::Store(error) => error.kind != StoreErrorKind::Unreachable,
+            // Nothing was sent.
+            Self::Database(sqlx::Error::PoolTimedOut) => true,
             Self::Database(error) => state_of(error).is_some_and(|state| !state.starts_with("57P")),
             Self::Commit(_) | Self::TimedOut => false,
         }
     }
 }
+
+/// What servers say that are not the primary: read-only, in recovery.
+const NOT_PRIMARY: [&str; 2] = ["25006", "55000"];
 
 /// The SQLSTATE, where the server said something.
 pub(crate) fn state_of(error: &sqlx::Error) -> Option<String> {
@@ -114,11 +128,9 @@ fn by_state(state: &str, said: &str, operation: &'static str, place: &str) -> (S
             let message = format!("{place} refused to {operation}: {said}");
             return (K::Refused, message, grant_for(said, operation));
         }
-        "42P01" | "3F000" | "42883" => (
-            K::Schema,
-            format!("the store's tables are missing in {place}: {said}"),
-            "run `postroom store migrate up`",
-        ),
+        "42P01" | "3F000" | "42883" => {
+            (K::Schema, format!("the store's tables are missing in {place}: {said}"), "run `postroom store migrate up`")
+        }
         "42703" | "42804" | "42P10" => (
             K::Schema,
             format!("a table of the store in {place} is not what this build expects: {said}"),

@@ -6,37 +6,39 @@
 use postroom_core::{StoreError, StoreErrorKind};
 use sqlx::Row;
 
-use crate::database::Database;
+use crate::database::{Database, Session};
+use crate::error::Fault;
 
 /// Fails on a standby, in a read-only session, and on another cluster than the one the tables were made for.
 pub(crate) async fn check(db: &Database) -> Result<(), StoreError> {
-    let row = db
-        .read("open", |session| {
-            Box::pin(async move {
-                let found = session.sql.query(include_str!("sql/identity.sql"));
-                Ok(found.fetch_one(&mut *session.conn).await?)
-            })
-        })
-        .await?;
-    let unreadable = |e: sqlx::Error| crate::error::Fault::from(e).at("open", &db.place);
-    if row.try_get::<bool, _>("standby").map_err(unreadable)? {
-        return Err(StoreError::new(StoreErrorKind::Unreachable, "open", format!("{} is a standby", db.place))
-            .hint("give the url of the primary, or a list of all servers"));
+    let place = db.place.clone();
+    db.read("open", |session| Box::pin(async move { verify(session, &place).await })).await
+}
+
+/// The same on a session.
+pub(crate) async fn verify(session: &mut Session, place: &str) -> Result<(), Fault> {
+    let found = session.sql.query(include_str!("sql/identity.sql"));
+    let row = found.fetch_one(&mut *session.conn).await?;
+    let error = |kind, message: String| StoreError::new(kind, "open", message);
+    if row.try_get("standby")? {
+        return Err(error(StoreErrorKind::Unreachable, format!("{place} is a standby"))
+            .hint("give the url of the primary, or a list of all servers")
+            .into());
     }
-    if row.try_get::<bool, _>("read_only").map_err(unreadable)? {
-        return Err(StoreError::new(StoreErrorKind::Refused, "open", format!("{} is read-only for this session", db.place))
-            .hint("use a role without `default_transaction_read_only`"));
+    if row.try_get("read_only")? {
+        return Err(error(StoreErrorKind::Refused, format!("{place} is read-only for this session"))
+            .hint("use a role without `default_transaction_read_only`")
+            .into());
     }
-    let (here, made): (String, String) = (
-        row.try_get("system_identifier").map_err(unreadable)?,
-        row.try_get("made_for").map_err(unreadable)?,
-    );
+    let (here, made): (String, String) = (row.try_get("system_identifier")?, row.try_get("made_for")?);
     if here != made {
-        let message = format!("the tables in {} were made on another cluster ({made}, this is {here})", db.place);
-        return Err(StoreError::new(StoreErrorKind::Conflict, "open", message).hint(
-            "if this is a copy, leave it alone: its events were or will be sent by the original. \
-             After a restore or an upgrade run `postroom store accept-identity`",
-        ));
+        let message = format!("the tables in {place} were made on another cluster ({made}, this is {here})");
+        return Err(error(StoreErrorKind::Conflict, message)
+            .hint(
+                "if this is a copy, leave it alone: its events were or will be sent by the original. \
+                 After a restore or an upgrade run `postroom store accept-identity`",
+            )
+            .into());
     }
     Ok(())
 }

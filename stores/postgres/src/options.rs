@@ -120,6 +120,9 @@ impl PostgresOptions {
 impl fmt::Debug for PostgresOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The URLs have passwords in them.
-        f.debug_struct("PostgresOptions").field("name", &self.name).field("schema", &self.schema).finish_non_exhaustive()
+        f.debug_struct("PostgresOptions")
+            .field("name", &self.name)
+            .field("schema", &self.schema)
+            .finish_non_exhaustive()
     }
 }

@@ -106,11 +106,7 @@ pub(crate) async fn live_relay(
 }
 
 /// Registers the route if it is new, else takes its changes over, and says that this relay serves it.
-pub(crate) async fn join(
-    inner: &Arc<Inner>,
-    relay: &RelayIdentity,
-    route: &RouteDefinition,
-) -> Result<(), StoreError> {
+pub(crate) async fn join(inner: &Arc<Inner>, relay: &RelayIdentity, route: &RouteDefinition) -> Result<(), StoreError> {
     let new = register(inner, route).await?;
     let (relay, route, shared) = (relay.clone(), route.clone(), Arc::clone(inner));
     inner
@@ -145,10 +141,8 @@ pub(crate) async fn register(inner: &Arc<Inner>, route: &RouteDefinition) -> Res
             .hint("use lower-case letters, digits, `-`, `_` and `.`, at most 63"));
     }
     let name = route.name.clone();
-    let there = inner
-        .db
-        .read("register", |session| Box::pin(async move { Ok(find(session, &name).await?.is_some()) }))
-        .await?;
+    let there =
+        inner.db.read("register", |session| Box::pin(async move { Ok(find(session, &name).await?.is_some()) })).await?;
     if there {
         return Ok(false);
     }

@@ -136,7 +136,8 @@ pub(crate) async fn ring(db: &Database, options: &PostgresOptions) -> Result<Rin
     ];
     for (what, given, wanted, there) in differs {
         if given && wanted != there {
-            let message = format!("{what} of store {:?} is {wanted}, but its tables were made with {there}", options.name);
+            let message =
+                format!("{what} of store {:?} is {wanted}, but its tables were made with {there}", options.name);
             return Err(StoreError::new(StoreErrorKind::Conflict, "open", message)
                 .hint("set it back, or leave it out; it is fixed when the tables are made"));
         }
@@ -145,11 +146,8 @@ pub(crate) async fn ring(db: &Database, options: &PostgresOptions) -> Result<Rin
 }
 
 async fn version(session: &mut Session) -> Result<i64, Fault> {
-    let there: bool = session
-        .sql
-        .scalar("select to_regclass('postroom.meta') is not null")
-        .fetch_one(&mut *session.conn)
-        .await?;
+    let there: bool =
+        session.sql.scalar("select to_regclass('postroom.meta') is not null").fetch_one(&mut *session.conn).await?;
     if !there {
         return Ok(0);
     }
@@ -247,7 +245,8 @@ impl Schema for PostgresSchema {
         let mut applied = Vec::new();
         loop {
             let inner = Arc::clone(&self.0);
-            let work = self.0.db.write_long("migrate", move |session| Box::pin(async move { up_once(session, &inner).await }));
+            let work =
+                self.0.db.write_long("migrate", move |session| Box::pin(async move { up_once(session, &inner).await }));
             let Some(step) = work.await? else { break };
             applied.push(step);
         }

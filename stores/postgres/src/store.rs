@@ -74,7 +74,20 @@ impl Postgres {
         let ring = Ring::wanted(&options)?;
         let PostgresOptions { name, schema, limits, clock, blocked_max, .. } = options;
         let (wake, texts) = (Wake::default(), Texts::new(&db.sql, ring, true));
-        Ok(Self { inner: Arc::new(Inner { name, schema, limits, clock, blocked_max, wake, db, ring, texts, pulse: Pulse::default() }) })
+        Ok(Self {
+            inner: Arc::new(Inner {
+                name,
+                schema,
+                limits,
+                clock,
+                blocked_max,
+                wake,
+                db,
+                ring,
+                texts,
+                pulse: Pulse::default(),
+            }),
+        })
     }
 
     /// Begins a transaction for business writes and appends.

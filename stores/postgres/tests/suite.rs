@@ -18,11 +18,8 @@ struct Harness<const POOLED: bool> {
 }
 
 fn options<const POOLED: bool>(database: &Database, settings: Settings, clock: &ManualClock) -> PostgresOptions {
-    let (url, pooler) = if POOLED {
-        (database.pgbouncer_url(), Pooler::Transaction)
-    } else {
-        (database.url(), Pooler::None)
-    };
+    let (url, pooler) =
+        if POOLED { (database.pgbouncer_url(), Pooler::Transaction) } else { (database.url(), Pooler::None) };
     PostgresOptions::new("main", url)
         .pooler(pooler)
         .clock(Arc::new(clock.clone()))

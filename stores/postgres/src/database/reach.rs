@@ -90,7 +90,7 @@ impl Servers {
     }
 }
 
-async fn try_one(options: &PgConnectOptions) -> Result<PgConnection, StoreError> {
+pub(super) async fn try_one(options: &PgConnectOptions) -> Result<PgConnection, StoreError> {
     let at = place(options);
     let mut conn = match tokio::time::timeout(CONNECT_TIMEOUT, options.connect()).await {
         Ok(connected) => connected.map_err(|e| Fault::from(e).at("connect", &at))?,

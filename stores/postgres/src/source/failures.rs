@@ -87,10 +87,9 @@ pub(super) async fn write(
 ) -> Result<BTreeSet<String>, Fault> {
     let mut free = BTreeSet::new();
     let mut again = Vec::new();
-    for (failed, rows) in [
-        (fresh, park(session, route, fresh, now).await?),
-        (parked, park_again(session, parked, now).await?),
-    ] {
+    for (failed, rows) in
+        [(fresh, park(session, route, fresh, now).await?), (parked, park_again(session, parked, now).await?)]
+    {
         attempts(session, route, failed, &rows, now).await?;
         for failed in failed {
             let Some(row) = rows.get(&failed.handle) else { continue };
@@ -110,12 +109,7 @@ fn column<T>(all: &[Failed], of: impl Fn(&Failed) -> T) -> Vec<T> {
 }
 
 /// First deliveries that failed get rows of their own.
-async fn park(
-    session: &mut Session,
-    route: &str,
-    failed: &[Failed],
-    now: i64,
-) -> Result<BTreeMap<i64, Row>, Fault> {
+async fn park(session: &mut Session, route: &str, failed: &[Failed], now: i64) -> Result<BTreeMap<i64, Row>, Fault> {
     if failed.is_empty() {
         return Ok(BTreeMap::new());
     }

@@ -39,7 +39,7 @@ pub(super) struct Lane {
     blocking: HashSet<u64>,
     /// Keys behind which too many events wait: nothing fresh is read.
     pub(super) full: Vec<String>,
-    /// Whether the last read brought all there was.
+    /// Whether the current take has read all there was.
     pub(super) complete: bool,
     /// Since when counts differ from what is written.
     pub(super) unwritten_since: Option<i64>,
@@ -114,7 +114,12 @@ impl Lane {
                 }
                 if let (true, Some(at)) = (wanted, delayed) {
                     self.counts.parked += 1;
-                    aside.push(Aside { lane: self.number, seq, key: event.ordering_key().map(str::to_owned), due: Some(at) });
+                    aside.push(Aside {
+                        lane: self.number,
+                        seq,
+                        key: event.ordering_key().map(str::to_owned),
+                        due: Some(at),
+                    });
                 } else {
                     self.counts.filtered += 1;
                 }

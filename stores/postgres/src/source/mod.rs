@@ -8,6 +8,7 @@ mod checkpoint;
 mod failures;
 mod hand;
 mod lane;
+mod leaves;
 mod own;
 pub(crate) mod position;
 mod pulse;
@@ -34,6 +35,7 @@ use crate::routes;
 use crate::store::Inner;
 use checkpoint::Writer;
 use lane::{Lane, Out};
+use leaves::Leaves;
 pub(crate) use pulse::Pulse;
 use standing::Server;
 
@@ -52,7 +54,6 @@ struct Shared {
 
 /// Statements with columns in them.
 struct Texts {
-    read: Arc<str>,
     again: Arc<str>,
     due: Arc<str>,
 }
@@ -60,6 +61,8 @@ struct Texts {
 /// What the relay knows of its lanes.
 #[derive(Default)]
 struct State {
+    /// Which leaves are read, and the statement for them; none before the first read and when lanes were taken.
+    reader: Option<Reader>,
     lanes: BTreeMap<i16, Lane>,
     /// In the engine's hands: positive handles are numbers of the log, negative ones parked rows.
     out: HashMap<i64, Out>,
@@ -83,16 +86,18 @@ struct State {
     turn: usize,
 }
 
+/// Where a reader looks.
+struct Reader {
+    leaves: Leaves,
+    text: Arc<str>,
+}
+
 impl PostgresSource {
     /// A source of a route that is registered and joined.
     pub(crate) fn new(inner: Arc<Inner>, relay: RelayIdentity, route: RouteDefinition) -> Self {
         let sql = &inner.db.sql;
         let made = |text: &str| Arc::from(sql.made(&text.replace("{columns}", COLUMNS)));
-        let texts = Texts {
-            read: read::text(sql, 0..inner.ring.leaves),
-            again: made(include_str!("../sql/again.sql")),
-            due: made(include_str!("../sql/due.sql")),
-        };
+        let texts = Texts { again: made(include_str!("../sql/again.sql")), due: made(include_str!("../sql/due.sql")) };
         inner.pulse.listen(&route.name);
         let (route, state, terms) = (Arc::new(route), Arc::default(), SyncMutex::default());
         Self(Arc::new(Shared { inner, relay, route, state, terms, texts }))
@@ -115,7 +120,7 @@ impl Shared {
 
     fn own(&self, state: &mut State, lane: Lane) {
         self.terms().insert(lane.number, lane.term);
-        state.quiet = None;
+        (state.quiet, state.reader) = (None, None);
         state.lanes.insert(lane.number, lane);
     }
 

@@ -12,7 +12,7 @@ use super::{Shared, State};
 use crate::database::Session;
 use crate::error::Fault;
 use crate::events::{Logged, signed};
-use crate::routes;
+use crate::{identity, routes};
 
 /// Largest payload that comes along when a lane is taken over.
 pub(super) const INLINE: i32 = 8 * 1024;
@@ -28,12 +28,16 @@ impl Shared {
     /// Takes those of the lanes that are still free, with the positions their last owners wrote.
     pub(super) async fn acquire(&self, state: &mut State, wanted: Vec<i16>) -> Result<(), StoreError> {
         let (route, writer, again) = (Arc::clone(&self.route), self.writer(), Arc::clone(&self.texts.again));
+        let place = self.inner.db.place.clone();
         let blocked_max = signed(self.inner.blocked_max);
         let taken = self
             .inner
             .db
             .attempt("take", true, move |session| {
-                Box::pin(async move { acquire(session, &route, &writer, wanted, again, blocked_max).await })
+                Box::pin(async move {
+                    identity::verify(session, &place).await?;
+                    acquire(session, &route, &writer, wanted, again, blocked_max).await
+                })
             })
             .await
             .map_err(|fault| self.failed(state, fault, "take"))?;

@@ -106,7 +106,9 @@ mod tests {
         let before = Position { hwm: 100, pending: [(7, 40), (8, 90)].into() };
         let after = before.advanced(&Snapshot::parse("7:20:7,19", 0).unwrap(), Some(120));
         assert_eq!(after, Position { hwm: 120, pending: [(7, 40), (19, 100)].into() });
-        assert!(after.is_unseen(7, 41) && !after.is_unseen(7, 40) && !after.is_unseen(8, 95) && after.is_unseen(1, 121));
+        assert!(
+            after.is_unseen(7, 41) && !after.is_unseen(7, 40) && !after.is_unseen(8, 95) && after.is_unseen(1, 121)
+        );
     }
 
     #[test]

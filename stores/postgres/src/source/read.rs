@@ -7,9 +7,11 @@ use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 
 use super::position::{Position, Snapshot};
+use crate::clock::Time;
 use crate::database::Session;
 use crate::error::Fault;
 use crate::events::{COLUMNS, Logged};
+use crate::schema::Ring;
 use crate::sql::Sql;
 
 /// Most late rows of one read, of all lanes together; the statement asks for one more.
@@ -24,6 +26,17 @@ pub(crate) struct Question {
     pub(crate) rows: i64,
     /// Largest payload that comes along.
     pub(crate) inline: i32,
+    /// The time, unless it is the database's.
+    pub(crate) clock: Option<Time>,
+    pub(crate) ring: Ring,
+}
+
+/// When a read looked.
+#[derive(Debug)]
+pub(crate) struct Moment {
+    pub(crate) snapshot: Snapshot,
+    /// The leaf that was current.
+    pub(crate) current: i16,
 }
 
 /// What a read brought for one lane.
@@ -44,7 +57,8 @@ pub(crate) struct Brought {
 pub(crate) fn text(sql: &Sql, leaves: impl IntoIterator<Item = i16>) -> Arc<str> {
     let each: Vec<String> = leaves.into_iter().map(|leaf| format!("select * from postroom.log_{leaf}")).collect();
     let columns = format!("{COLUMNS}, case when octet_length(l.payload) <= $7 then l.payload end");
-    let text = include_str!("../sql/read.sql").replace("{columns}", &columns).replace("{leaves}", &each.join(" union all "));
+    let text =
+        include_str!("../sql/read.sql").replace("{columns}", &columns).replace("{leaves}", &each.join(" union all "));
     sql.made(&text).into()
 }
 
@@ -53,7 +67,7 @@ pub(crate) async fn read(
     session: &mut Session,
     text: Arc<str>,
     question: &Question,
-) -> Result<(Snapshot, Vec<Brought>), Fault> {
+) -> Result<(Moment, Vec<Brought>), Fault> {
     let (mut lanes, mut hwms) = (Vec::new(), Vec::new());
     let (mut of, mut pending, mut los) = (Vec::new(), Vec::new(), Vec::new());
     for (lane, position) in &question.lanes {
@@ -74,6 +88,9 @@ pub(crate) async fn read(
         .bind(los)
         .bind(question.rows)
         .bind(question.inline)
+        .bind(question.clock)
+        .bind(question.ring.segment)
+        .bind(question.ring.leaves)
         .fetch_all(&mut *session.conn)
         .await?;
     Ok(sorted(question, &rows)?)
@@ -88,10 +105,10 @@ struct Lane {
     swept: Option<i64>,
 }
 
-fn sorted(question: &Question, rows: &[PgRow]) -> Result<(Snapshot, Vec<Brought>), sqlx::Error> {
+fn sorted(question: &Question, rows: &[PgRow]) -> Result<(Moment, Vec<Brought>), sqlx::Error> {
     let mut lanes: BTreeMap<i16, Lane> = question.lanes.iter().map(|(lane, _)| (*lane, Lane::default())).collect();
     let hwm: BTreeMap<i16, i64> = question.lanes.iter().map(|(lane, position)| (*lane, position.hwm)).collect();
-    let mut snapshot = None;
+    let (mut snapshot, mut current) = (None, 0);
     for row in rows {
         if row.try_get_unchecked::<Option<i64>, _>(1)?.is_some() {
             let logged = Logged::read(row)?;
@@ -104,6 +121,7 @@ fn sorted(question: &Question, rows: &[PgRow]) -> Result<(Snapshot, Vec<Brought>
             }
         } else {
             snapshot = Snapshot::parse(row.try_get_unchecked(7)?, row.try_get_unchecked(2)?);
+            current = i16::try_from(row.try_get_unchecked::<i32, _>(6)?).unwrap_or(0);
         }
     }
     let snapshot = snapshot.ok_or_else(|| sqlx::Error::Decode("a read came without its snapshot".into()))?;
@@ -114,7 +132,7 @@ fn sorted(question: &Question, rows: &[PgRow]) -> Result<(Snapshot, Vec<Brought>
         .filter_map(|(number, position)| Some((*number, position, lanes.remove(number)?)))
         .map(|(number, position, lane)| brought(number, position, lane, &snapshot, question.rows, all))
         .collect();
-    Ok((snapshot, brought))
+    Ok((Moment { snapshot, current }, brought))
 }
 
 /// Late rows come in order of lane and number, up to a bound: behind it nothing is known of what has ended. Says whether

@@ -87,7 +87,11 @@ impl Shared {
             .db
             .attempt("settle", writes, move |session| {
                 Box::pin(async move {
-                    if writes { with_deliveries(session, &writer, work).await } else { through(session, &writer, work).await }
+                    if writes {
+                        with_deliveries(session, &writer, work).await
+                    } else {
+                        through(session, &writer, work).await
+                    }
                 })
             })
             .await

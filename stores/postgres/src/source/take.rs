@@ -10,10 +10,11 @@ use sqlx::Row as _;
 use super::checkpoint::{self, Checkpoint, Receipts, Writer};
 use super::hand::{self, Hand};
 use super::lane::{Aside, Wish};
+use super::leaves::Leaves;
 use super::pulse::{Pulse, Quiet};
-use super::read::{self, Question};
+use super::read::{self, Moment, Question};
 use super::standing::{self, Found};
-use super::{Shared, State};
+use super::{Reader, Shared, State};
 use crate::clock::{Time, duration, span};
 use crate::database::Session;
 use crate::error::Fault;
@@ -32,6 +33,9 @@ impl Shared {
         let mut guard = Arc::clone(&self.state).lock_owned().await;
         let state = &mut *guard;
         back(state);
+        for lane in state.lanes.values_mut() {
+            lane.complete = false;
+        }
         let mut result = self.take_locked(state, budget).await?;
         result.standing.lost.append(&mut state.lost);
         Ok(result)
@@ -66,7 +70,11 @@ impl Shared {
         self.write(state, std::mem::take(&mut hand.aside)).await?;
         let moved = hand.chosen.iter().any(|one| !state.lanes.contains_key(&one.lane()));
         if moved {
-            return Ok(Take { more: true, standing: Standing { lanes: state.lanes.len(), ..standing }, ..Take::default() });
+            return Ok(Take {
+                more: true,
+                standing: Standing { lanes: state.lanes.len(), ..standing },
+                ..Take::default()
+            });
         }
         let (deliveries, out) = hand::handed(hand.chosen);
         state.handing = out;
@@ -109,7 +117,9 @@ impl Shared {
         let found = self
             .inner
             .db
-            .attempt("take", false, move |session| Box::pin(async move { standing::look(session, &route, clock).await }))
+            .attempt("take", false, move |session| {
+                Box::pin(async move { standing::look(session, &route, clock).await })
+            })
             .await
             .map_err(|fault| self.failed(state, fault, "take"))?;
         state.now = found.now;
@@ -176,7 +186,8 @@ impl Shared {
     /// than the next. Says whether there is nothing more.
     async fn choose(&self, state: &mut State, found: &Found, open: &[i16], hand: &mut Hand) -> Result<bool, Fault> {
         let mut all = self.again(state, open, hand).await?;
-        if all && found.lanes.iter().any(|row| open.contains(&row.lane) && row.due.is_some_and(|due| due <= found.now)) {
+        if all && found.lanes.iter().any(|row| open.contains(&row.lane) && row.due.is_some_and(|due| due <= found.now))
+        {
             all = self.due(state, open.to_vec(), hand).await?;
         }
         let mut seen = 0;
@@ -189,7 +200,7 @@ impl Shared {
                 all &= !rest;
                 break;
             }
-            let hungry = |lane: &super::Lane| lane.is_empty() && lane.full.is_empty() && (seen == 0 || !lane.complete);
+            let hungry = |lane: &super::Lane| lane.is_empty() && lane.full.is_empty() && !lane.complete;
             let lanes: Vec<i16> =
                 open.iter().copied().filter(|number| state.lanes.get(number).is_some_and(hungry)).collect();
             if lanes.is_empty() {
@@ -209,13 +220,23 @@ impl Shared {
             lanes: positions.map(|lane| (lane.number, lane.position.clone())).collect(),
             rows: i64::try_from(rows).unwrap_or(i64::MAX),
             inline: super::own::INLINE,
+            clock: self.inner.clock(),
+            ring: self.inner.ring,
         };
-        let text = Arc::clone(&self.texts.read);
-        let (_, brought) = self
+        let (sql, count) = (&self.inner.db.sql, self.inner.ring.leaves);
+        let reader =
+            state.reader.get_or_insert_with(|| Reader { leaves: Leaves::all(count), text: read::text(sql, 0..count) });
+        let text = Arc::clone(&reader.text);
+        let (moment, brought) = self
             .inner
             .db
             .attempt("take", false, move |session| Box::pin(async move { read::read(session, text, &question).await }))
             .await?;
+        if !reader.leaves.has(moment.current) {
+            // The clock has jumped to a leaf that was left out: what was read may not be all.
+            state.reader = None;
+            return Ok(1);
+        }
         let wish = Wish { filter: &self.route.filter, start_at: state.start_at, now: state.now };
         let mut seen = 0;
         for one in brought {
@@ -223,7 +244,36 @@ impl Shared {
             seen += one.rows.len();
             hand.aside.extend(lane.apply(one, wish));
         }
+        self.leave_out(state, &moment).await?;
         Ok(seen)
+    }
+
+    /// Leaves leaves out that have nothing left for our lanes.
+    async fn leave_out(&self, state: &mut State, moment: &Moment) -> Result<(), Fault> {
+        let Some(reader) = &mut state.reader else { return Ok(()) };
+        let before: Vec<i16> = reader.leaves.open().collect();
+        if let Some(leaf) = reader.leaves.note(moment.current, &moment.snapshot) {
+            let text = include_str!("../sql/greatest.sql").replace("{leaf}", &leaf.to_string());
+            let text: Arc<str> = self.inner.db.sql.made(&text).into();
+            let numbers: Vec<i16> = state.lanes.keys().copied().collect();
+            let rows = self
+                .inner
+                .db
+                .attempt("take", false, move |session| {
+                    Box::pin(async move {
+                        Ok(session.sql.query_made(text).bind(numbers).fetch_all(&mut *session.conn).await?)
+                    })
+                })
+                .await?;
+            let number =
+                |row: &sqlx::postgres::PgRow| Ok((row.try_get(0)?, row.try_get::<Option<i64>, _>(1)?.unwrap_or(0)));
+            reader.leaves.learn(leaf, rows.iter().map(number).collect::<Result<_, sqlx::Error>>()?);
+        }
+        reader.leaves.drop_done(state.lanes.values().map(|lane| (lane.number, &lane.position)));
+        if !reader.leaves.open().eq(before) {
+            reader.text = read::text(&self.inner.db.sql, reader.leaves.open());
+        }
+        Ok(())
     }
 
     /// Which key has so many followers that nothing fresh may be read in its lane, in words.
@@ -242,9 +292,9 @@ impl Shared {
         for lane in state.lanes.values_mut() {
             lane.full.retain(|key| full.contains(key));
         }
-        Ok(full.first().map(|key| {
-            format!("key {key:?} has {max} or more events waiting behind a failed one, the limit is {max}")
-        }))
+        Ok(full
+            .first()
+            .map(|key| format!("key {key:?} has {max} or more events waiting behind a failed one, the limit is {max}")))
     }
 
     /// Writes what was put aside with the positions of its lanes, and positions that were long unwritten.

@@ -2,6 +2,7 @@
 -- It must be the only statement of its transaction: age() is fixed once per transaction, and after a write it is the own id.
 -- $1, $2: lanes and their hwm. $3, $4, $5: their pending transactions and los. $6: most fresh rows per lane. $7: largest
 -- payload that comes along. {leaves} are the leaves by name, {columns} the columns; served by each leaf's (lane, seq).
+-- $8, $9 and $10 are the time, unless it is the database's, and the ring's segment and leaves: which leaf is current now.
 -- `late` is bounded: when it is not all, its lane gets no fresh row beside it, or a key would be swapped.
 with s as materialized (
   select pg_current_snapshot() as snap, age(pg_snapshot_xmax(pg_current_snapshot())::xid) as above),
@@ -27,5 +28,5 @@ union all
 select w.lane, null, w.upto, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null
 from sweep w
 union all
-select null, null, s.above, null, null, null, null, s.snap::text, null, null, null, null, null, null, null, null, null, null, null, null
+select null, null, s.above, null, null, null, (extract(epoch from coalesce($8::timestamptz, clock_timestamp()))::int8 / $9::int8 % $10::int2)::int4, s.snap::text, null, null, null, null, null, null, null, null, null, null, null, null
 from s
