@@ -105,7 +105,9 @@ fn explain(error: sqlx::Error, operation: &'static str, place: &str) -> StoreErr
 /// called after the schema.
 fn grant_for(said: &str, operation: &str) -> String {
     if let Some((_, database)) = said.split_once("permission denied for database ") {
-        return format!("run `grant create on database {database} to …` as its owner, or make the schema for this user");
+        return format!(
+            "run `grant create on database {database} to …` as its owner, or make the schema for this user"
+        );
     }
     let role = match operation {
         "append" => "postroom_append",
@@ -114,7 +116,9 @@ fn grant_for(said: &str, operation: &str) -> String {
         "open" | "measure" => "postroom_viewer",
         _ => "postroom_relay",
     };
-    format!("grant {role} (the schema's name first) to this user; `postroom store roles` prints the script that makes it")
+    format!(
+        "grant {role} (the schema's name first) to this user; `postroom store roles` prints the script that makes it"
+    )
 }
 
 fn by_state(state: &str, said: &str, operation: &'static str, place: &str) -> (StoreErrorKind, String, String) {

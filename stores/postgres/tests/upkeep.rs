@@ -159,7 +159,7 @@ async fn restored(bench: &Bench) {
     };
     bench.store.source(&relay, &route).await.unwrap();
     let mut later = Event::new("order.later").key("order-4"); // 5: pending, its time lies ahead
-    later.available_at = Some(Timestamp::now() + Duration::from_secs(3600));
+    later.available_at = Some(Timestamp::now() + Duration::from_hours(1));
     for event in [
         Event::new("order.placed").key("order-1"), // 1: settled
         Event::new("order.placed").key("order-2"), // 2: unsettled

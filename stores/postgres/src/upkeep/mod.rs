@@ -27,7 +27,8 @@ impl Upkeep for PostgresUpkeep {
     async fn stats(&self) -> Result<StoreStats, StoreError> {
         schema::check(&self.0.db).await?;
         let inner = Arc::clone(&self.0);
-        let work = self.0.db.read("measure", move |session| Box::pin(async move { stats::collect(session, &inner).await }));
+        let work =
+            self.0.db.read("measure", move |session| Box::pin(async move { stats::collect(session, &inner).await }));
         work.await
     }
 

@@ -97,9 +97,11 @@ pub(super) async fn repair(app: &App, args: &UpkeepArgs) -> Outcome {
         format!("the sequence of store {name} from {} to {}, the greatest number there is", r.last_number, r.greatest)
     };
     if app.global.dry_run || !preview.repaired {
-        app.global.output.one(&preview, || match preview.repaired {
-            true => format!("would set {}", what(&preview)),
-            false => format!("the sequence of store {name} is at {}: nothing to repair", preview.last_number),
+        app.global.output.one(&preview, || {
+            if preview.repaired {
+                return format!("would set {}", what(&preview));
+            }
+            format!("the sequence of store {name} is at {}: nothing to repair", preview.last_number)
         })?;
         return Ok(Exit::Done);
     }
@@ -116,9 +118,11 @@ pub(super) async fn accept_identity(app: &App, args: &UpkeepArgs) -> Outcome {
     let actor = actor(&args.reason);
     let preview = upkeep.accept_identity(true, &actor).await?;
     if app.global.dry_run || !preview.accepted {
-        app.global.output.one(&preview, || match preview.accepted {
-            true => format!("would accept {}", describe(&preview)),
-            false => format!("store {name} is on the server it was made for ({}): nothing to accept", preview.to),
+        app.global.output.one(&preview, || {
+            if preview.accepted {
+                return format!("would accept {}", describe(&preview));
+            }
+            format!("store {name} is on the server it was made for ({}): nothing to accept", preview.to)
         })?;
         return Ok(Exit::Done);
     }
