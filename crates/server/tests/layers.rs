@@ -406,7 +406,6 @@ fn what_is_in_force_is_shown_with_its_origin() {
 #[cfg(feature = "postgres")]
 #[test]
 fn a_list_of_urls_is_read_from_everywhere_and_no_password_of_it_is_shown() {
-    use postroom_server::config::StoreUrl;
     let list = r#"["postgres://shop:canary@one/shop", "postgresql://shop:canary@two/shop"]"#;
     let file = Case::new().file("postroom.toml", &format!("[store.main]\nurl = {list}\nlanes = 4\n"));
     let env = Case::new().env("POSTROOM_STORE__MAIN__URL", list).env("POSTROOM_STORE__MAIN__LANES", "4");
