@@ -40,5 +40,15 @@ pub(crate) async fn verify(session: &mut Session, place: &str) -> Result<(), Fau
             )
             .into());
     }
+    let (timeline, known): (String, String) = (row.try_get("timeline")?, row.try_get("known_timeline")?);
+    if timeline != known {
+        tracing::warn!(
+            store = place,
+            timeline,
+            known,
+            "the cluster is on another timeline: a standby was promoted, or a backup restored; positions are read again. \
+             `postroom store accept-identity` takes note of it"
+        );
+    }
     Ok(())
 }

@@ -1,7 +1,8 @@
 //! The store as applications and relays open it.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use postroom_core::{
@@ -18,6 +19,9 @@ use crate::schema::{self, PostgresSchema, Ring};
 use crate::source::{PostgresSource, Pulse};
 use crate::upkeep::PostgresUpkeep;
 use crate::{identity, routes};
+
+/// How often a relay makes sure that it still works on the cluster its tables were made for.
+const IDENTIFY_EVERY: Duration = Duration::from_mins(1);
 
 /// The native log in one PostgreSQL database; cheap to clone.
 #[derive(Clone)]
@@ -37,9 +41,21 @@ pub(crate) struct Inner {
     pub(crate) ring: Ring,
     pub(crate) texts: Texts,
     pub(crate) pulse: Pulse,
+    /// When the cluster's identity was last looked at.
+    pub(crate) identified: Mutex<Option<Instant>>,
 }
 
 impl Inner {
+    /// Whether the cluster's identity should be looked at again.
+    pub(crate) fn should_identify(&self) -> bool {
+        let mut last = self.identified.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = last.is_none_or(|last| last.elapsed() >= IDENTIFY_EVERY);
+        if due {
+            *last = Some(Instant::now());
+        }
+        due
+    }
+
     /// The time that statements go by, unless it is the database's own.
     pub(crate) fn clock(&self) -> Option<Time> {
         self.clock.as_ref().map(|clock| Time(micros(clock.now())))
@@ -76,6 +92,7 @@ impl Postgres {
         let ring = Ring::wanted(&options)?;
         let PostgresOptions { name, schema, limits, clock, blocked_max, .. } = options;
         let (wake, texts) = (Wake::default(), Texts::new(&db.sql, ring, true));
+        let (pulse, identified) = (Pulse::default(), Mutex::default());
         Ok(Self {
             inner: Arc::new(Inner {
                 name,
@@ -87,7 +104,8 @@ impl Postgres {
                 db,
                 ring,
                 texts,
-                pulse: Pulse::default(),
+                pulse,
+                identified,
             }),
         })
     }

@@ -31,8 +31,8 @@ use tokio::sync::Mutex;
 use crate::database::joined;
 use crate::error::Fault;
 use crate::events::COLUMNS;
-use crate::routes;
 use crate::store::Inner;
+use crate::{identity, routes};
 use checkpoint::Writer;
 use lane::{Lane, Out};
 use leaves::Leaves;
@@ -145,8 +145,7 @@ impl Shared {
         for number in all {
             self.lose(state, number);
         }
-        state.server = None;
-        state.quiet = None;
+        (state.server, state.quiet, state.halted) = (None, None, None);
     }
 
     /// The error of a piece of work; if nobody knows what became of it, memory is not to be trusted any more.
@@ -185,6 +184,7 @@ impl Source for PostgresSource {
     async fn renew(&self, health: &RouteHealth) -> Result<Lease, StoreError> {
         let (relay, route, health) = (self.0.relay.clone(), Arc::clone(&self.0.route), health.clone());
         let clock = self.0.inner.clock();
+        let identify = self.0.inner.should_identify().then(|| self.0.inner.db.place.clone());
         // Read before the table is: a lane that a take acquires meanwhile is not one that the table says we lost.
         let terms = self.0.terms().clone();
         let found = self
@@ -193,6 +193,9 @@ impl Source for PostgresSource {
             .db
             .renew("renew", move |session| {
                 Box::pin(async move {
+                    if let Some(place) = identify {
+                        identity::verify(session, &place).await?;
+                    }
                     routes::heartbeat(session, &relay, &route.name, &health, clock).await?;
                     standing::look(session, &route.name, clock).await
                 })

@@ -130,7 +130,7 @@ async fn acquire(
             }
         }
     }
-    let halted = doubts(session, lanes.values()).await?;
+    let halted = doubts(lanes.values());
     Ok(Taken { lanes: lanes.into_values().collect(), start_at: registered.start_at, halted })
 }
 
@@ -151,26 +151,23 @@ async fn unsettled(
     rows.iter().map(Logged::read).collect()
 }
 
-/// What must not be. A restored or copied sequence may give numbers again that we have passed: those events would never be
-/// read. And what is unsettled must be there.
-async fn doubts(session: &mut Session, lanes: impl Iterator<Item = &Lane>) -> Result<Option<String>, sqlx::Error> {
-    let last: i64 = session.sql.scalar("select last_value from postroom.log_seq").fetch_one(&mut *session.conn).await?;
-    for lane in lanes {
-        if last < lane.position.hwm {
-            return Ok(Some(format!(
-                "sequence_behind: the log's last number is {last}, but {} was already read; run `postroom store repair`",
-                lane.position.hwm
-            )));
-        }
-        if !lane.agrees() {
-            return Ok(Some(format!(
-                "counts_differ: lane {} has {} unsettled events, its counts say otherwise; run `postroom audit`",
-                lane.number,
-                lane.unsettled.len()
-            )));
-        }
-    }
-    Ok(None)
+/// What must not be: that something unsettled is not there.
+fn doubts<'l>(mut lanes: impl Iterator<Item = &'l Lane>) -> Option<String> {
+    let lane = lanes.find(|lane| !lane.agrees())?;
+    let (number, unsettled) = (lane.number, lane.unsettled.len());
+    Some(format!(
+        "counts_differ: lane {number} has {unsettled} unsettled events, its counts say otherwise; run `postroom audit`"
+    ))
+}
+
+/// A restored or copied sequence may give numbers again that we have passed: those events would never be read.
+pub(super) fn sequence_behind(lane: &Lane, last: i64) -> Option<String> {
+    let hwm = lane.position.hwm;
+    (last < hwm).then(|| {
+        format!(
+            "sequence_behind: the log's last number is {last}, but {hwm} was already read; run `postroom store repair`"
+        )
+    })
 }
 
 async fn vacate(session: &mut Session, writer: &Writer, ours: &[Checkpoint]) -> Result<(), Fault> {

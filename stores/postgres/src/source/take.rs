@@ -14,7 +14,7 @@ use super::leaves::Leaves;
 use super::pulse::{Pulse, Quiet};
 use super::read::{self, Moment, Question};
 use super::standing::{self, Found};
-use super::{Reader, Shared, State};
+use super::{Reader, Shared, State, own};
 use crate::clock::{Time, duration, span};
 use crate::database::Session;
 use crate::error::Fault;
@@ -50,13 +50,13 @@ impl Shared {
         let joined = found.live.contains(&self.relay.boot);
         let open = self.share(state, &found, joined, &mut standing).await?;
         standing.lanes = state.lanes.len();
-        standing.halted.clone_from(&state.halted);
-        if state.halted.is_none() {
-            standing.halted = self.too_many_followers(state).await?;
-        }
+        let behind = state.lanes.values().find_map(|lane| own::sequence_behind(lane, found.last));
+        let halted = state.halted.clone().or(behind);
+        let moves = joined && !found.paused && halted.is_none();
+        standing.halted = if halted.is_some() { halted } else { self.too_many_followers(state).await? };
         let mut hand = Hand::new(budget);
         let mut all = true;
-        if joined && !found.paused && state.halted.is_none() {
+        if moves {
             all = match self.choose(state, &found, &open, &mut hand).await {
                 Ok(all) => all,
                 Err(fault) => {
@@ -219,7 +219,7 @@ impl Shared {
         let question = Question {
             lanes: positions.map(|lane| (lane.number, lane.position.clone())).collect(),
             rows: i64::try_from(rows).unwrap_or(i64::MAX),
-            inline: super::own::INLINE,
+            inline: own::INLINE,
             clock: self.inner.clock(),
             ring: self.inner.ring,
         };
