@@ -2,15 +2,19 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may panic")]
 
+use std::io::Write;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use postroom_conformance::servers::{Schema, Servers};
+use postroom_conformance::servers::{Cluster, ClusterOptions, Schema, Servers, program};
 use postroom_core::{
-    Actor, Event, Filter, Outbox, RelayIdentity, RouteDefinition, Start, Store, StoreErrorKind, Timestamp, Upkeep,
+    Acceptance, Actor, Event, Failure, Filter, Inbox, Outbox, RelayIdentity, RouteDefinition, Start, Store,
+    StoreErrorKind, Timestamp, Upkeep,
 };
 use postroom_postgres::{Postgres, PostgresOptions};
+use postroom_testing::{ScriptedTransport, drain};
 use sqlx::{AssertSqlSafe, Executor, Row};
 
 const ROLES: [&str; 6] = ["append", "writer", "relay", "inbox", "viewer", "migrate"];
@@ -268,8 +272,84 @@ async fn each_role_may_do_its_task_and_nothing_else() {
             assert_eq!(may(role, statement).await, allowed.contains(&role), "{role}: {statement}");
         }
     }
+    drop_roles(&bench).await;
+}
+
+async fn drop_roles(bench: &Bench) {
     let schema = bench.schema.name();
     for role in ROLES {
         bench.sql(&format!("drop owned by {schema}_{role} cascade; drop role {schema}_{role}")).await;
     }
+}
+
+#[tokio::test]
+async fn users_with_one_role_each_carry_events_from_end_to_end() {
+    let bench = Bench::new().await;
+    let script = bench.upkeep().await.roles();
+    bench.store.pool().execute(AssertSqlSafe(script)).await.unwrap();
+    // The roles themselves log in here: whatever they may do, they may do by their own rights.
+    let open = async |role: &str| {
+        let user = format!("{}_{role}", bench.schema.name());
+        bench.sql(&format!("alter role {user} login")).await;
+        let url = bench.schema.url().replace("postgres@", &format!("{user}@"));
+        Postgres::open(PostgresOptions::new("main", url).schema(bench.schema.name())).await.unwrap()
+    };
+    let (by_function, by_statement) = (open("append").await, open("writer").await);
+    for (n, store) in [&by_function, &by_statement, &by_function, &by_statement].into_iter().enumerate() {
+        let mut tx = store.begin().await.unwrap();
+        let appended = store.append(&mut tx, &Event::new("order.placed").key(format!("order-{n}"))).await.unwrap();
+        tx.commit().await.unwrap();
+        appended.wake();
+    }
+    let transport = ScriptedTransport::new();
+    transport.fail_next(1, Failure::permanent("no", "no such address"));
+    drain(open("relay").await, RouteDefinition::new("mailer").starting(Start::Beginning), transport.clone())
+        .await
+        .unwrap();
+    assert_eq!((transport.arrivals().len(), transport.delivered_ids().len()), (4, 3));
+    assert_eq!(bench.one("select string_agg(state, ',') from postroom.delivery").await, "dead");
+
+    let consumer = open("inbox").await;
+    let mut tx = consumer.begin().await.unwrap();
+    let id = &transport.delivered_ids()[0];
+    assert_eq!(consumer.accept(&mut tx, "mailer", id).await.unwrap(), Acceptance::New);
+    tx.commit().await.unwrap();
+    assert_eq!(open("viewer").await.upkeep().unwrap().stats().await.unwrap().last_number, 4);
+    drop_roles(&bench).await;
+}
+
+#[tokio::test]
+async fn after_a_dump_and_a_restore_on_another_cluster_the_rest_is_delivered() {
+    let bench = Bench::new().await;
+    let route = RouteDefinition::new("mailer").starting(Start::Beginning);
+    let (before, after) = (ScriptedTransport::new(), ScriptedTransport::new());
+    bench.append(&Event::new("order.placed").key("order-1")).await;
+    // A transaction that the relay reads past, and that has committed when the dump is made.
+    let mut open = bench.store.begin().await.unwrap();
+    let appended = bench.store.append(&mut open, &Event::new("order.late").key("order-2")).await.unwrap();
+    bench.append(&Event::new("order.placed").key("order-3")).await;
+    drain(bench.store.clone(), route.clone(), before.clone()).await.unwrap();
+    assert_eq!(before.delivered_ids().len(), 2);
+    open.commit().await.unwrap();
+    appended.wake();
+    bench.append(&Event::new("order.placed").key("order-4")).await;
+
+    let other = Cluster::start_with(ClusterOptions { own_identity: true, ..ClusterOptions::default() }).await;
+    let mut dump = Command::new(program("pg_dump", "postgresql-client").unwrap());
+    let dump = dump.args(["--schema", bench.schema.name(), &bench.schema.url()]).output().unwrap();
+    assert!(dump.status.success(), "{}", String::from_utf8_lossy(&dump.stderr));
+    let there = || PostgresOptions::new("main", other.url("postgres")).schema(bench.schema.name());
+    let unmigrated = Postgres::open_unmigrated(there()).await.unwrap();
+    let mut psql = Command::new(program("psql", "postgresql-client").unwrap());
+    psql.args(["--quiet", "--set=ON_ERROR_STOP=1", &other.url("postgres")]).stdin(Stdio::piped()).stdout(Stdio::null());
+    let mut psql = psql.spawn().unwrap();
+    psql.stdin.take().unwrap().write_all(&dump.stdout).unwrap();
+    assert!(psql.wait().unwrap().success());
+
+    assert_eq!(Postgres::open(there()).await.err().unwrap().kind, StoreErrorKind::Conflict);
+    let done = unmigrated.upkeep().unwrap().accept_identity(false, &ada()).await.unwrap();
+    assert_eq!((done.lanes, done.recovered), (1, 1), "{done:?}");
+    drain(Postgres::open(there()).await.unwrap(), route, after.clone()).await.unwrap();
+    let types: Vec<String> = after.arrivals().iter().map(|arrival| arrival.event.event_type.clone()).collect();
+    assert_eq!(types, ["order.late", "order.placed"]);
 }
