@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use postroom_conformance::servers::{Cluster, ClusterOptions, Schema, Servers, program};
 use postroom_core::{
-    Acceptance, Actor, Event, Failure, Filter, Inbox, Outbox, RelayIdentity, RouteDefinition, Start, Store,
-    StoreErrorKind, Timestamp, Upkeep,
+    Acceptance, Actor, Event, Failure, Filter, Inbox, Outbox, RelayIdentity, ReplayOptions, Retention, RouteDefinition,
+    Selection, Start, Store, StoreErrorKind, Timestamp, Upkeep,
 };
 use postroom_postgres::{Postgres, PostgresOptions};
-use postroom_testing::{ScriptedTransport, drain};
+use postroom_testing::{ManualClock, ScriptedTransport, drain};
 use sqlx::{AssertSqlSafe, Executor, Row};
 
 const ROLES: [&str; 6] = ["append", "writer", "relay", "inbox", "viewer", "migrate"];
@@ -315,6 +315,53 @@ async fn users_with_one_role_each_carry_events_from_end_to_end() {
     assert_eq!(consumer.accept(&mut tx, "mailer", id).await.unwrap(), Acceptance::New);
     tx.commit().await.unwrap();
     assert_eq!(open("viewer").await.upkeep().unwrap().stats().await.unwrap().last_number, 4);
+    drop_roles(&bench).await;
+}
+
+#[tokio::test]
+async fn operators_and_retention_need_no_more_than_the_role_of_relays() {
+    let bench = Bench::new().await;
+    let script = bench.upkeep().await.roles();
+    bench.store.pool().execute(AssertSqlSafe(script)).await.unwrap();
+    let user = format!("{}_relay", bench.schema.name());
+    bench.sql(&format!("alter role {user} login")).await;
+    let clock = ManualClock::default();
+    let url = bench.schema.url().replace("postgres@", &format!("{user}@"));
+    let with_clock =
+        |url: String| PostgresOptions::new("main", url).schema(bench.schema.name()).clock(Arc::new(clock.clone()));
+    let (producer, relay) =
+        (Postgres::open(with_clock(bench.schema.url())).await.unwrap(), Postgres::open(with_clock(url)).await.unwrap());
+    for n in 0..3 {
+        let mut tx = producer.begin().await.unwrap();
+        let event = Event::new("order.placed").key(format!("order-{n}"));
+        producer.append_once(&mut tx, &format!("request-{n}"), &event).await.unwrap().wake();
+        assert_eq!(producer.accept(&mut tx, "mailer", &event.id).await.unwrap(), Acceptance::New);
+        tx.commit().await.unwrap();
+    }
+    let desk = relay.desk();
+    let route = RouteDefinition::new("mailer").starting(Start::Beginning);
+    desk.register(std::slice::from_ref(&route)).await.unwrap();
+    let transport = ScriptedTransport::new();
+    transport.fail_next(2, Failure::permanent("no", "no such address"));
+    drain(relay.clone(), route, transport).await.unwrap();
+    assert!(desk.pause("mailer", &ada()).await.unwrap() && desk.resume("mailer", &ada()).await.unwrap());
+
+    clock.advance(Duration::from_hours(24 * 2));
+    let day = Some(Duration::from_hours(24));
+    let retention = Retention { delivered: day, attempts: day, inbox: day };
+    let pruned = desk.prune(&retention, false).await.unwrap();
+    assert_eq!((pruned.events, pruned.inbox, pruned.append_keys), (1, 3, 3), "{pruned:?}");
+    assert_eq!(bench.one("select count(*) from postroom.evacuated").await, "2");
+    let all = Selection::default();
+    assert_eq!(desk.dead(&all, 0, 10).await.unwrap().len(), 2);
+    let how = ReplayOptions::default();
+    let one = Selection { ids: vec![desk.dead(&all, 0, 1).await.unwrap()[0].id.clone()], ..Selection::default() };
+    assert_eq!(desk.replay_dead(&one, how, &ada()).await.unwrap().deliveries, 1);
+    assert_eq!(desk.discard_dead(&all, false, &ada()).await.unwrap().deliveries, 1);
+    assert!(desk.audit().await.unwrap().iter().all(|row| row.differences.is_empty()));
+    assert!(desk.store().await.is_ok() && desk.relays().await.is_ok() && desk.routes().await.is_ok());
+    clock.advance(Duration::from_hours(1));
+    desk.forget("mailer", &ada()).await.unwrap();
     drop_roles(&bench).await;
 }
 

@@ -2,10 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "what cannot be made or run fails the test")]
 
-use postroom_conformance::servers::{Cluster, Database, Servers, free_port};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use nix::sys::signal::Signal;
+use postroom_conformance::servers::{Cluster, Database, Servers, free_port, unique_name};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, Row};
 
-use crate::world::{Said, World};
+use crate::docs;
+use crate::world::{Running, Said, World};
 
 /// A folder with a configuration, and a database of its own.
 struct Shop {
@@ -268,6 +273,64 @@ fn a_sequence_left_behind_is_repaired_after_a_yes() {
     }
     insta::assert_snapshot!(all);
     assert_eq!(shop.one("select last_value from postroom.log_seq"), "5");
+}
+
+#[test]
+fn two_relays_that_define_one_route_differently_are_not_served_and_the_second_is_4() {
+    let shop = Shop::new();
+    let route =
+        |wanted: &str| format!("\n[[route]]\nname = \"out\"\nmatch = [\"{wanted}\"]\nto = {{ stdout = {{}} }}\n");
+    shop.config(&shop.database.url(), &route("order.*"));
+    shop.world.ok(&["store", "migrate", "up"]);
+    let mut command = shop.world.command(&["relay", "run"]);
+    command.stderr(Stdio::null());
+    let mut first = Running::start(command);
+    shop.sql("select postroom.append('order.placed', 'order-7')");
+    first.wait_for("order.placed");
+    shop.config(&shop.database.url(), &route("*"));
+    let said = shop.world.run(&["relay", "run"]);
+    assert_eq!(said.code, 4, "{}", said.stderr);
+    assert!(said.stderr.contains("give both relays the same definition"), "{}", said.stderr);
+    first.signal(Signal::SIGTERM);
+    assert_eq!(first.end().0, Some(0));
+}
+
+#[test]
+fn the_page_of_postgresql_works_as_it_says() {
+    let shop = Shop::bare();
+    let page = docs::page("docs/postgres.md");
+    let port = Servers::find().port("postgres").to_string();
+    let name = unique_name("shop");
+    let here = |text: &str| {
+        let url = format!("postgres://postgres@127.0.0.1:{port}/{name}");
+        let text =
+            text.replace("postgres://localhost/shop", &url).replace("createdb shop", &format!("createdb {name}"));
+        text.replace("psql shop", &format!("psql {name}"))
+    };
+    shop.world.write("postroom.toml", &here(&docs::blocks(&page, "toml")[0]));
+    let run = |command: &str| {
+        let program = Path::new(env!("CARGO_BIN_EXE_postroom")).parent().unwrap().display().to_string();
+        let output = Command::new("sh")
+            .args(["-c", command])
+            .current_dir(shop.world.folder())
+            .env("PATH", format!("{program}:{}", std::env::var("PATH").unwrap()))
+            .envs([("PGHOST", "127.0.0.1"), ("PGPORT", &port), ("PGUSER", "postgres")])
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "$ {command}\n{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let mut printed = String::new();
+    for command in docs::blocks(&page, "console").iter().flat_map(|block| block.split("$ ")).filter(|c| !c.is_empty()) {
+        printed.push_str(&run(&here(command)));
+    }
+    assert!(printed.contains(r#""data":{"total": 4200}"#), "{printed}");
+    let sql = here(&docs::blocks(&page, "sql")[0]);
+    shop.world.write("append.sql", &format!("create table orders (id text, paid boolean);\n{sql}"));
+    run(&format!("psql -v ON_ERROR_STOP=1 {name} -f append.sql"));
+    assert!(run("postroom relay run --drain").contains("order.paid"));
+    run(&format!("dropdb {name}"));
 }
 
 #[test]

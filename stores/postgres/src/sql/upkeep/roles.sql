@@ -54,19 +54,22 @@ grant select, insert on postroom.inbox to "{inbox}";
 -- {relay}: relays and operators. It reads the log and empties its leaves; it never appends.
 grant select on postroom.log, postroom.event, postroom.log_seq to "{relay}";
 grant insert, update on postroom.meta to "{relay}";
-grant select, insert, delete on postroom.evacuated to "{relay}";
-grant select, insert, update on postroom.truncated to "{relay}";
-grant select, insert, update, delete on postroom.receipt, postroom.route, postroom.relay, postroom.lane,
-  postroom.checkpoint, postroom.delivery, postroom.attempt, postroom.stat to "{relay}";
+grant select, update on postroom.truncated to "{relay}";
+grant select, insert, delete on postroom.evacuated, postroom.receipt, postroom.checkpoint, postroom.attempt to "{relay}";
+grant select, insert, update, delete on postroom.route, postroom.relay, postroom.lane, postroom.delivery, postroom.stat
+  to "{relay}";
 grant select, delete on postroom.append_key, postroom.inbox to "{relay}";
-grant select, insert on postroom.audit to "{relay}";
+grant select, insert, update (count) on postroom.audit to "{relay}";
 do $$
-declare leaf text;
+declare leaf record;
 begin
-  for leaf in select inhrelid::regclass::text from pg_inherits
+  for leaf in select inhrelid::regclass::text as name, inhparent = 'postroom.receipt'::regclass as receipts from pg_inherits
     where inhparent in ('postroom.log'::regclass, 'postroom.receipt'::regclass)
   loop
-    execute format('grant select, truncate on %s to "{relay}"', leaf);
+    execute format('grant select, truncate on %s to "{relay}"', leaf.name);
+    if leaf.receipts then
+      execute format('grant delete on %s to "{relay}"', leaf.name);
+    end if;
   end loop;
 end $$;
 
