@@ -86,7 +86,7 @@ fn explain(error: sqlx::Error, operation: &'static str, place: &str) -> StoreErr
             format!("no connection to {place} became free in time"),
             "look for transactions that stay open in this process, and at `max_connections`".to_owned(),
         ),
-        (sqlx::Error::Tls(_), _) => (
+        (error, _) if is_tls(error) => (
             StoreErrorKind::Unreachable,
             format!("no TLS connection to {place}"),
             "check `sslmode` and `sslrootcert` in the URL".to_owned(),
@@ -99,6 +99,15 @@ fn explain(error: sqlx::Error, operation: &'static str, place: &str) -> StoreErr
         _ => (StoreErrorKind::Other, format!("{operation} on {place} failed"), String::new()),
     };
     StoreError::new(kind, operation, message).hint(hint).caused_by(error)
+}
+
+/// A certificate that is refused comes as bad data on the connection.
+fn is_tls(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Tls(_) => true,
+        sqlx::Error::Io(error) => error.kind() == std::io::ErrorKind::InvalidData,
+        _ => false,
+    }
 }
 
 /// The grant that is missing: of the right itself where the server names it, else of the role that has it, which is
