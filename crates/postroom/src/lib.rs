@@ -3,7 +3,8 @@
 //! A producer **appends** an [`Event`] in its own transaction ([`Outbox`]); a [`Relay`] **delivers** it, in order per key,
 //! at least once; a consumer **accepts** it in the transaction of its effect ([`Inbox`]), so that the effect happens once.
 //!
-//! Features: `sqlite` (default) for the store on one SQLite file, `exec` for handlers in a child process.
+//! Features: `sqlite` (default) for the store on one SQLite file, `postgres` for the one on PostgreSQL, `exec` for handlers
+//! in a child process. TLS to PostgreSQL is a feature of [`sqlx`](postgres::sqlx), chosen by the application.
 //! [`memory`] is for tests.
 
 pub use postroom_core::{
@@ -24,6 +25,13 @@ pub mod exec {
 /// The store in memory, for tests.
 pub mod memory {
     pub use postroom_memory::{Memory, MemoryOptions, MemoryTx};
+}
+
+/// The store on PostgreSQL.
+#[cfg(feature = "postgres")]
+pub mod postgres {
+    pub use postroom_postgres::{Pooler, Postgres, PostgresOptions};
+    pub use sqlx;
 }
 
 /// The store on one SQLite file.

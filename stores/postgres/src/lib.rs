@@ -19,7 +19,7 @@
 //!
 //! The folders follow the contracts: [`Outbox`](postroom_core::Outbox) in `append`, [`Inbox`](postroom_core::Inbox) in
 //! `inbox`, [`Source`](postroom_core::Source) in `source/`, [`Desk`](postroom_core::Desk) in `desk/`,
-//! [`Schema`](postroom_core::Schema) in `schema`; `database` is how all of them reach the server.
+//! [`Schema`](postroom_core::Schema) in `schema`, [`Upkeep`](postroom_core::Upkeep) in `upkeep/`; `database` is how all of them reach the server.
 
 mod append;
 mod clock;
@@ -36,6 +36,7 @@ mod schema;
 mod source;
 mod sql;
 mod store;
+mod upkeep;
 
 pub use options::{Pooler, PostgresOptions};
 pub use store::Postgres;
