@@ -200,9 +200,13 @@ where
     }
     // Whatever the role's default: a statement that waited for a lock must see what its holder did.
     let begin = match kind {
-        Kind::LongTransaction => "begin isolation level read committed; set local statement_timeout = 0",
+        Kind::LongTransaction => {
+            "begin isolation level read committed; set local jit = off; set local enable_seqscan = on; \
+             set local statement_timeout = 0"
+        }
         Kind::Pooled => {
-            "begin isolation level read committed; set local statement_timeout = '19s'; set local lock_timeout = '10s'"
+            "begin isolation level read committed; set local jit = off; set local enable_seqscan = off; \
+             set local statement_timeout = '19s'; set local lock_timeout = '10s'"
         }
         Kind::Statements | Kind::Transaction => "begin isolation level read committed",
     };
