@@ -97,6 +97,7 @@ impl Database {
     }
 
     /// A transaction of the caller's own.
+    #[allow(clippy::disallowed_methods, reason = "the one place where nobody can drop it half-way")]
     pub(crate) async fn begin(&self) -> Result<Transaction<'static, Postgres>, StoreError> {
         let pool = self.callers.clone();
         let begun = tokio::spawn(async move { pool.begin().await }).await;
