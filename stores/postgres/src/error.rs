@@ -11,6 +11,8 @@ pub(crate) enum Fault {
     Commit(sqlx::Error),
     /// No answer came in time.
     TimedOut,
+    /// The server was restarted, or is another one.
+    Moved,
     /// We said no.
     Store(StoreError),
 }
@@ -37,6 +39,11 @@ impl Fault {
                 StoreError::new(StoreErrorKind::Unreachable, operation, format!("{place} did not answer in time"))
                     .hint("look at the network between this machine and the database, and at the database's load")
             }
+            Self::Moved => StoreError::new(
+                StoreErrorKind::Unreachable,
+                operation,
+                format!("{place} is another server than before"),
+            ),
             Self::Commit(error) => StoreError::new(
                 StoreErrorKind::CommitUnknown,
                 operation,
@@ -51,7 +58,7 @@ impl Fault {
         match self {
             Self::Store(error) => error.kind == StoreErrorKind::Unreachable,
             Self::Database(error) => state_of(error).is_none_or(|s| s.starts_with("57P") || NOT_PRIMARY.contains(&&*s)),
-            Self::Commit(_) | Self::TimedOut => true,
+            Self::Commit(_) | Self::TimedOut | Self::Moved => true,
         }
     }
 
@@ -62,7 +69,7 @@ impl Fault {
             // Nothing was sent.
             Self::Database(sqlx::Error::PoolTimedOut) => true,
             Self::Database(error) => state_of(error).is_some_and(|state| !state.starts_with("57P")),
-            Self::Commit(_) | Self::TimedOut => false,
+            Self::Commit(_) | Self::TimedOut | Self::Moved => false,
         }
     }
 }

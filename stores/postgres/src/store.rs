@@ -16,7 +16,7 @@ use crate::database::{Database, Session};
 use crate::desk::PostgresDesk;
 use crate::options::PostgresOptions;
 use crate::schema::{self, PostgresSchema, Ring};
-use crate::source::{PostgresSource, Pulse};
+use crate::source::{PostgresSource, Pulse, Tail};
 use crate::upkeep::PostgresUpkeep;
 use crate::{identity, routes};
 
@@ -41,6 +41,7 @@ pub(crate) struct Inner {
     pub(crate) ring: Ring,
     pub(crate) texts: Texts,
     pub(crate) pulse: Pulse,
+    pub(crate) tail: Tail,
     /// When the cluster's identity was last looked at.
     pub(crate) identified: Mutex<Option<Instant>>,
 }
@@ -105,6 +106,7 @@ impl Postgres {
                 ring,
                 texts,
                 pulse,
+                tail: Tail::default(),
                 identified,
             }),
         })

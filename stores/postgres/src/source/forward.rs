@@ -15,9 +15,41 @@ use crate::error::Fault;
 const READ_ROWS: std::ops::RangeInclusive<usize> = 64..=1024;
 
 impl Shared {
+    /// Goes on in some lanes, with what other routes have read just now or by a read; says how many rows came.
+    pub(super) async fn go_on(&self, state: &mut State, lanes: &[i16], hand: &mut Hand) -> Result<usize, Fault> {
+        let wish = Wish { filter: &self.route.filter, start_at: state.start_at, now: state.now };
+        let (mut alone, mut seen) = (Vec::new(), 0);
+        for number in lanes {
+            let Some(lane) = state.lanes.get_mut(number) else { continue };
+            let shared = match &lane.seen {
+                Some(seen) if self.shares() => {
+                    self.inner.tail.share(*number, lane.position.hwm, seen, self.inner.wake.given())
+                }
+                _ => None,
+            };
+            let Some((brought, to)) = shared else {
+                alone.push(*number);
+                continue;
+            };
+            seen += brought.rows.len();
+            hand.aside.extend(lane.apply(brought, wish));
+            (lane.seen, lane.shared) = (Some(to), true);
+        }
+        if !alone.is_empty() {
+            seen += self.read(state, &alone, hand).await?;
+        }
+        Ok(seen)
+    }
+
+    /// Whether there are other routes to share reads with. Tests with a clock of their own see everything at once.
+    fn shares(&self) -> bool {
+        self.inner.clock().is_none() && self.inner.pulse.routes() > 1
+    }
+
     /// Reads on in some lanes; says how many rows came.
-    pub(super) async fn read(&self, state: &mut State, lanes: &[i16], hand: &mut Hand) -> Result<usize, Fault> {
+    async fn read(&self, state: &mut State, lanes: &[i16], hand: &mut Hand) -> Result<usize, Fault> {
         let rows = hand.rows().clamp(*READ_ROWS.start(), *READ_ROWS.end());
+        let begun = self.inner.tail.begin(self.inner.wake.given());
         let positions = lanes.iter().filter_map(|number| state.lanes.get(number));
         let question = Question {
             lanes: positions.map(|lane| (lane.number, lane.position.clone())).collect(),
@@ -35,20 +67,28 @@ impl Shared {
             .db
             .attempt("take", false, move |session| Box::pin(async move { read::read(session, text, &question).await }))
             .await?;
+        if state.server.is_some_and(|server| !server.is(moment.started)) {
+            return Err(Fault::Moved);
+        }
         if !reader.leaves.has(moment.current) {
             // The clock has jumped to a leaf that was left out: what was read may not be all.
             state.reader = None;
             return Ok(1);
         }
         let wish = Wish { filter: &self.route.filter, start_at: state.start_at, now: state.now };
-        let mut seen = 0;
+        let now_seen = self.inner.tail.end(begun, moment.snapshot.clone());
+        let mut count = 0;
         for one in brought {
             let Some(lane) = state.lanes.get_mut(&one.lane) else { continue };
-            seen += one.rows.len();
+            let before = std::mem::replace(&mut lane.seen, one.complete.then(|| now_seen.clone()));
+            if let (Some(before), true) = (before, one.complete && self.shares()) {
+                self.inner.tail.offer(begun, before, now_seen.clone(), &one);
+            }
+            count += one.rows.len();
             hand.aside.extend(lane.apply(one, wish));
         }
         self.leave_out(state, &moment).await?;
-        Ok(seen)
+        Ok(count)
     }
 
     /// Leaves leaves out that have nothing left for our lanes.

@@ -7,6 +7,7 @@ use postroom_core::{Filter, LaneTerm};
 
 use super::position::Position;
 use super::read::Brought;
+use super::tail::Seen;
 use super::unsettled::Unsettled;
 use crate::events::Logged;
 
@@ -41,6 +42,10 @@ pub(super) struct Lane {
     pub(super) full: Vec<String>,
     /// Whether the current take has read all there was.
     pub(super) complete: bool,
+    /// In which snapshot everything was seen, if the last read brought everything.
+    pub(super) seen: Option<Seen>,
+    /// Whether what was read last is another route's: not as late as this take.
+    pub(super) shared: bool,
     /// Since when counts differ from what is written.
     pub(super) unwritten_since: Option<i64>,
 }

@@ -17,6 +17,7 @@ mod pulse;
 pub(crate) mod read;
 mod settle;
 mod standing;
+mod tail;
 mod take;
 pub(crate) mod unsettled;
 
@@ -40,6 +41,7 @@ use lane::{Lane, Out};
 use leaves::Leaves;
 pub(crate) use pulse::Pulse;
 use standing::Server;
+pub(crate) use tail::Tail;
 
 /// One route of this store as one relay sees it.
 pub(crate) struct PostgresSource(Arc<Shared>);

@@ -85,6 +85,11 @@ impl Pulse {
         self.routes.lock().unwrap_or_else(PoisonError::into_inner).insert(route.to_owned());
     }
 
+    /// How many routes listen.
+    pub(super) fn routes(&self) -> usize {
+        self.routes.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     /// Feels it, or shares what was felt a moment ago if nobody gave a hint since.
     pub(super) async fn feel(inner: &Arc<Inner>) -> Result<Arc<Beat>, StoreError> {
         let pulse = &inner.pulse;

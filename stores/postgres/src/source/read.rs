@@ -37,6 +37,8 @@ pub(crate) struct Moment {
     pub(crate) snapshot: Snapshot,
     /// The leaf that was current.
     pub(crate) current: i16,
+    /// When the server that was read was started.
+    pub(crate) started: i64,
 }
 
 /// What a read brought for one lane.
@@ -108,7 +110,7 @@ struct Lane {
 fn sorted(question: &Question, rows: &[PgRow]) -> Result<(Moment, Vec<Brought>), sqlx::Error> {
     let mut lanes: BTreeMap<i16, Lane> = question.lanes.iter().map(|(lane, _)| (*lane, Lane::default())).collect();
     let hwm: BTreeMap<i16, i64> = question.lanes.iter().map(|(lane, position)| (*lane, position.hwm)).collect();
-    let (mut snapshot, mut current) = (None, 0);
+    let (mut snapshot, mut current, mut started) = (None, 0, 0);
     for row in rows {
         if row.try_get_unchecked::<Option<i64>, _>(1)?.is_some() {
             let logged = Logged::read(row)?;
@@ -121,6 +123,7 @@ fn sorted(question: &Question, rows: &[PgRow]) -> Result<(Moment, Vec<Brought>),
             }
         } else {
             snapshot = Snapshot::parse(row.try_get_unchecked(7)?, row.try_get_unchecked(2)?);
+            started = row.try_get_unchecked::<Time, _>(3)?.0;
             current = i16::try_from(row.try_get_unchecked::<i32, _>(6)?).unwrap_or(0);
         }
     }
@@ -132,7 +135,7 @@ fn sorted(question: &Question, rows: &[PgRow]) -> Result<(Moment, Vec<Brought>),
         .filter_map(|(number, position)| Some((*number, position, lanes.remove(number)?)))
         .map(|(number, position, lane)| brought(number, position, lane, &snapshot, question.rows, all))
         .collect();
-    Ok((Moment { snapshot, current }, brought))
+    Ok((Moment { snapshot, current, started }, brought))
 }
 
 /// Late rows come in order of lane and number, up to a bound: behind it nothing is known of what has ended. Says whether

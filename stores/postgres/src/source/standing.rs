@@ -20,6 +20,11 @@ impl Server {
         Ok(Self { started: row.try_get::<Time, _>("started")?.0, wal: row.try_get("wal")? })
     }
 
+    /// Whether this is the server that was started then.
+    pub(super) fn is(&self, started: i64) -> bool {
+        self.started == started
+    }
+
     /// Whether a later statement still ran on the server that this one ran on: not another one, not restarted, and with
     /// everything that had been written.
     pub(super) fn goes_on_as(&self, later: &Self) -> bool {

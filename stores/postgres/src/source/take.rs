@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use postroom_core::{Budget, Standing, StoreError, Take, share_lanes};
-use sqlx::Row as _;
 
 use super::hand::{self, Hand};
 use super::pulse::{Pulse, Quiet};
@@ -22,7 +21,7 @@ impl Shared {
         let state = &mut *guard;
         back(state);
         for lane in state.lanes.values_mut() {
-            lane.complete = false;
+            (lane.complete, lane.shared) = (false, false);
         }
         let mut result = self.take_locked(state, budget).await?;
         result.standing.lost.append(&mut state.lost);
@@ -194,7 +193,7 @@ impl Shared {
             if lanes.is_empty() {
                 break;
             }
-            seen += self.read(state, &lanes, hand).await?.max(1);
+            seen += self.go_on(state, &lanes, hand).await?.max(1);
         }
         self.load(&mut hand.chosen).await?;
         Ok(all)
@@ -225,7 +224,8 @@ impl Shared {
 
     /// Remembers that there is nothing to find until something changes.
     fn rest(&self, state: &mut State, found: Found, result: &Take) {
-        let idle = |lane: &super::Lane| lane.is_empty() && lane.unwritten_since.is_none() && lane.complete;
+        let idle =
+            |lane: &super::Lane| lane.is_empty() && lane.unwritten_since.is_none() && lane.complete && !lane.shared;
         let quiet = result.deliveries.is_empty()
             && !result.more
             && state.out.is_empty()

@@ -28,5 +28,5 @@ union all
 select w.lane, null, w.upto, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null
 from sweep w
 union all
-select null, null, s.above, null, null, null, (extract(epoch from coalesce($8::timestamptz, clock_timestamp()))::int8 / $9::int8 % $10::int2)::int4, s.snap::text, null, null, null, null, null, null, null, null, null, null, null, null
+select null, null, s.above, pg_postmaster_start_time(), null, null, (extract(epoch from coalesce($8::timestamptz, clock_timestamp()))::int8 / $9::int8 % $10::int2)::int4, s.snap::text, null, null, null, null, null, null, null, null, null, null, null, null
 from s

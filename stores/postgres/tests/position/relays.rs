@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use postroom_core::{Budget, RouteHealth, Settlement, Store as _};
+use postroom_core::{Budget, RouteDefinition, RouteHealth, Settlement, Store as _};
 
 use crate::checker::Fact;
 use crate::load::Load;
@@ -91,4 +91,23 @@ pub(crate) async fn deliver(shop: &Shop, load: &Load, lanes: usize) -> Relayed {
             source.release().await.unwrap();
         }
     }
+}
+
+/// Delivers what the load appends on one route of a store that serves others too, until the load has ended.
+pub(crate) async fn serve(shop: &Shop, load: &Load, name: &str) -> Vec<Fact> {
+    let route = RouteDefinition { name: name.to_owned(), ..route() };
+    let source = shop.store.source(&relay(PATIENCE), &route).await.unwrap();
+    let (mut seen, mut empty) = (Vec::new(), 0);
+    while empty < 3 {
+        let over = load.is_over();
+        let take = source.take(Budget { rows: IN_HAND, bytes: 64 << 20 }).await.unwrap();
+        seen.extend(take.deliveries.iter().map(fact));
+        let settlements: Vec<Settlement> = take.deliveries.iter().map(delivered).collect();
+        source.settle(&settlements).await.unwrap();
+        empty = if over && take.deliveries.is_empty() && !take.more { empty + 1 } else { 0 };
+        if take.deliveries.is_empty() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+    seen
 }

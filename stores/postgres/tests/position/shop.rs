@@ -148,6 +148,6 @@ impl Session {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(20), waits).await.expect("nobody waited")
+        tokio::time::timeout(Duration::from_secs(20), waits).await.unwrap()
     }
 }

@@ -28,6 +28,25 @@ async fn run(lanes: u16, length: Duration) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn routes_that_share_their_reads_each_get_everything_once_and_in_order() {
+    let shop = Shop::with(|options| options.lanes(4).leaves(5).segment(Duration::from_secs(1))).await;
+    let load = Load::begin(&shop, Duration::from_secs(6)).await;
+    let (one, two, three) = tokio::join!(
+        relays::serve(&shop, &load, "one"),
+        relays::serve(&shop, &load, "two"),
+        relays::serve(&shop, &load, "three")
+    );
+    let written = load.end().await;
+    for seen in [one, two, three] {
+        let report = shop.check(&seen).await;
+        println!("{report}, {written}");
+        let found = (report.lost, report.ghosts, report.swapped, report.twice);
+        assert_eq!(found, (0, 0, 0, 0), "schema {}: {report}", shop.schema());
+        assert!(report.committed > 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_lost_or_swapped_under_load_while_relays_die() {
     let minutes = std::env::var(MINUTES).ok().map(|text| text.parse::<u64>().expect("minutes are a number"));
     let Some(minutes) = minutes else {
