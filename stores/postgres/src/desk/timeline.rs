@@ -105,15 +105,20 @@ async fn on_route(session: &mut Session, route: Registered, logged: &Logged, now
         }
         return Ok(line);
     }
+    let state = by_position(session, &route, logged, now, &mut line).await?;
+    if matches!(state, "due" | "blocked" | "delayed") {
+        // A receipt covers a stretch of the lane; one that was committed late lies in it and is not meant.
+        return Ok(RouteTimeline { state, delivered_at: None, receipt: None, ..line });
+    }
     line.state = match receipt {
         Some(receipt) if receipt.discarded => "discarded",
         Some(_) => "delivered",
-        None => by_position(session, &route, logged, now, &mut line).await?,
+        None => state,
     };
     Ok(line)
 }
 
-/// The state of an event that has neither a delivery of its own nor a receipt.
+/// The state of an event that has no delivery of its own, by the position alone.
 async fn by_position(
     session: &mut Session,
     route: &Registered,

@@ -6,8 +6,9 @@ use std::time::Duration;
 use postroom_core::StoreError;
 use sqlx::Row as _;
 
-use super::checkpoint::{self, Checkpoint, Receipts, Writer};
+use super::checkpoint::{self, Checkpoint, Writer};
 use super::lane::Aside;
+use super::receipts::Receipts;
 use super::{Shared, State};
 use crate::clock::{Time, span};
 use crate::database::Session;

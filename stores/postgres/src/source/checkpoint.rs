@@ -8,6 +8,7 @@ use sqlx::postgres::PgRow;
 
 use super::lane::{Counts, Lane};
 use super::position::Position;
+use super::receipts::Receipts;
 use super::unsettled::{Unsettled, parse_ranges};
 use crate::clock::Time;
 use crate::database::Session;
@@ -32,33 +33,6 @@ impl Checkpoint {
             unsettled: lane.unsettled.clone(),
             counts: lane.counts,
         }
-    }
-}
-
-/// What got through, of one lane: its first and last number, the ranges, and where the destination put them.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Receipts {
-    pub(super) lanes: Vec<i16>,
-    pub(super) firsts: Vec<i64>,
-    pub(super) lasts: Vec<i64>,
-    pub(super) ranges: Vec<String>,
-    pub(super) coordinates: Vec<Option<String>>,
-}
-
-impl Receipts {
-    /// Adds numbers of one lane that got through, in order, with the destination's words.
-    pub(super) fn add(&mut self, lane: i16, numbers: &[(i64, Option<&str>)]) {
-        let (Some((first, _)), Some((last, _))) = (numbers.first(), numbers.last()) else { return };
-        let ranges: Vec<String> = numbers.iter().map(|(n, _)| format!("[{n},{n}]")).collect();
-        let words: serde_json::Map<String, serde_json::Value> = numbers
-            .iter()
-            .filter_map(|(n, words)| Some((n.to_string(), words.map(|w| w.replace('\0', "\u{fffd}"))?.into())))
-            .collect();
-        self.lanes.push(lane);
-        self.firsts.push(*first);
-        self.lasts.push(*last);
-        self.ranges.push(format!("{{{}}}", ranges.join(",")));
-        self.coordinates.push((!words.is_empty()).then(|| serde_json::Value::Object(words).to_string()));
     }
 }
 

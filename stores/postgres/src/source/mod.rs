@@ -15,6 +15,7 @@ mod own;
 pub(crate) mod position;
 mod pulse;
 pub(crate) mod read;
+mod receipts;
 mod settle;
 mod standing;
 mod tail;

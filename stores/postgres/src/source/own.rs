@@ -6,8 +6,9 @@ use std::sync::Arc;
 use postroom_core::{RouteDefinition, StoreError};
 use sqlx::Row as _;
 
-use super::checkpoint::{self, Checkpoint, Receipts, Writer};
+use super::checkpoint::{self, Checkpoint, Writer};
 use super::lane::Lane;
+use super::receipts::Receipts;
 use super::{Shared, State};
 use crate::database::Session;
 use crate::error::Fault;

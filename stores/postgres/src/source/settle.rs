@@ -9,9 +9,10 @@ use std::sync::Arc;
 use postroom_core::{Settlement, Standing, StoreError, Verdict};
 use sqlx::Row as _;
 
-use super::checkpoint::{self, Checkpoint, Receipts, Saved, Writer};
+use super::checkpoint::{self, Checkpoint, Saved, Writer};
 use super::failures::{self, Failed, Returned};
 use super::lane::Out;
+use super::receipts::{Arrived, Receipts};
 use super::{Shared, State};
 use crate::clock::Time;
 use crate::database::Session;
@@ -21,8 +22,8 @@ use crate::release::release;
 /// How far the ranges of one receipt may reach, in numbers: a receipt is found by where it begins.
 pub(crate) const RECEIPT_SPAN: i64 = 100_000;
 
-/// Numbers that got through, with the destination's words where it had any.
-type Through = BTreeMap<i64, Option<String>>;
+/// Numbers of a lane that got through.
+type Through = BTreeMap<i64, Arrived>;
 
 /// What one settle has to write.
 #[derive(Debug, Default)]
@@ -32,7 +33,7 @@ struct Work {
     /// First deliveries that got through, per lane.
     through: BTreeMap<i16, Through>,
     /// Parked rows that did, by handle.
-    recovered: Through,
+    recovered: BTreeMap<i64, Option<String>>,
     fresh: Vec<Failed>,
     parked: Vec<Failed>,
     returned: Vec<Returned>,
@@ -141,7 +142,10 @@ impl Shared {
                 Verdict::Delivered(receipt) if handle > 0 => {
                     lane.unsettled.remove(handle);
                     lane.counts.delivered += 1;
-                    work.through.entry(number).or_default().insert(handle, receipt.0.map(String::from));
+                    let through = work.through.entry(number).or_default();
+                    let before = through.last_key_value().map(|(before, _)| *before);
+                    let follows = before.is_some_and(|before| owned.unsettled.follows(handle, before));
+                    through.insert(handle, Arrived { words: receipt.0.map(String::from), follows });
                 }
                 Verdict::Delivered(receipt) => drop(work.recovered.insert(-handle, receipt.0.map(String::from))),
                 Verdict::Returned => {
@@ -218,7 +222,7 @@ async fn recovered(session: &mut Session, fenced: &Fenced, work: &mut Work) -> R
     for row in &statement.fetch_all(&mut *session.conn).await? {
         let (handle, number, seq): (i64, i16, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
         let words = work.recovered.get(&handle).cloned().flatten();
-        work.through.entry(number).or_default().insert(seq, words);
+        work.through.entry(number).or_default().insert(seq, Arrived { words, follows: false });
         if let (false, Some(lane)) = (row.try_get("replay")?, work.lanes.get_mut(&number)) {
             lane.counts.recovered += 1;
         }
@@ -253,7 +257,7 @@ pub(super) async fn fence(session: &mut Session, writer: &Writer, lanes: &[Check
 fn receipts(through: &BTreeMap<i16, Through>) -> Receipts {
     let mut receipts = Receipts::default();
     for (lane, numbers) in through {
-        let mut numbers: Vec<(i64, Option<&str>)> = numbers.iter().map(|(n, words)| (*n, words.as_deref())).collect();
+        let mut numbers: Vec<(i64, &Arrived)> = numbers.iter().map(|(n, arrived)| (*n, arrived)).collect();
         while let Some((first, _)) = numbers.first().copied() {
             let rest = numbers.split_off(numbers.partition_point(|(n, _)| n - first < RECEIPT_SPAN));
             receipts.add(*lane, &numbers);

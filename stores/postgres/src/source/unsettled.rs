@@ -41,6 +41,12 @@ impl Unsettled {
         there
     }
 
+    /// Whether a number follows another one of the set without any seen row of the lane in between.
+    pub(crate) fn follows(&self, seq: i64, before: i64) -> bool {
+        self.numbers.get(&seq) == Some(&true)
+            && self.numbers.range(..seq).next_back().is_some_and(|(n, _)| *n == before)
+    }
+
     pub(crate) fn contains(&self, seq: i64) -> bool {
         self.numbers.contains_key(&seq)
     }
@@ -93,6 +99,7 @@ mod tests {
             set.push(seq, follows);
         }
         assert_eq!(set.to_text(), "{[3,35],[90,90]}");
+        assert!(set.follows(19, 3) && !set.follows(35, 3) && !set.follows(90, 35));
         set.remove(19);
         assert_eq!(set.to_text(), "{[3,3],[35,35],[90,90]}");
         assert_eq!(Unsettled::default().to_text(), "{}");
