@@ -101,7 +101,13 @@ fn explain(error: sqlx::Error, operation: &'static str, place: &str) -> StoreErr
     StoreError::new(kind, operation, message).hint(hint).caused_by(error)
 }
 
-fn by_state(state: &str, said: &str, operation: &'static str, place: &str) -> (StoreErrorKind, String, String) {
+/// The same by SQLSTATE, for any client: kind, message and hint.
+pub(crate) fn by_state(
+    state: &str,
+    said: &str,
+    operation: &'static str,
+    place: &str,
+) -> (StoreErrorKind, String, String) {
     use StoreErrorKind as K;
     let (kind, message, hint) = match state {
         "28P01" | "28000" => {

@@ -19,8 +19,10 @@
 //!
 //! The folders follow the contracts: [`Outbox`](postroom_core::Outbox) in `append`, [`Inbox`](postroom_core::Inbox) in
 //! `inbox`, [`Source`](postroom_core::Source) in `source/`, [`Desk`](postroom_core::Desk) in `desk/`,
-//! [`Schema`](postroom_core::Schema) in `schema`; `database` is how all of them reach the server.
+//! [`Schema`](postroom_core::Schema) in `schema`; `statement` has what producers and consumers execute, for any client; `database` is how all of them reach the server.
 
+#[cfg(any(feature = "tokio-postgres", feature = "diesel-async", feature = "sea-orm"))]
+pub mod adapters;
 mod append;
 mod clock;
 mod database;
@@ -35,7 +37,9 @@ mod routes;
 mod schema;
 mod source;
 mod sql;
+mod statement;
 mod store;
 
 pub use options::{Pooler, PostgresOptions};
+pub use statement::{Statement, Value};
 pub use store::Postgres;

@@ -8,13 +8,13 @@ use async_trait::async_trait;
 use postroom_core::{Clock, Desk, Limits, RelayIdentity, RouteDefinition, Schema, Source, Store, StoreError, Wake};
 use sqlx::{PgPool, Transaction};
 
-use crate::append::Texts;
 use crate::clock::{Time, micros};
 use crate::database::{Database, Session};
 use crate::desk::PostgresDesk;
 use crate::options::PostgresOptions;
 use crate::schema::{self, PostgresSchema, Ring};
 use crate::source::{PostgresSource, Pulse};
+use crate::statement::Texts;
 use crate::{identity, routes};
 
 /// How often a relay makes sure that it still works on the cluster its tables were made for.
