@@ -99,7 +99,7 @@ async fn execute(
     Ok(rows as u64)
 }
 
-fn bind<'q>(query: BoxedSqlQuery<'q, Pg, SqlQuery>, value: Value) -> BoxedSqlQuery<'q, Pg, SqlQuery> {
+fn bind(query: BoxedSqlQuery<'_, Pg, SqlQuery>, value: Value) -> BoxedSqlQuery<'_, Pg, SqlQuery> {
     match value {
         Value::Text(value) => query.bind::<Nullable<Text>, _>(value),
         Value::Int(value) => query.bind::<Integer, _>(value),
