@@ -1,4 +1,4 @@
-//! Developer tasks: `cargo xtask lint | docs | services | simulate | bench`.
+//! Developer tasks: `cargo xtask lint | docs | services | simulate | stress | bench`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "its output is its purpose")]
 
@@ -13,6 +13,7 @@ const USAGE: &str = "usage:
   cargo xtask services up|down|status     real servers for tests: PostgreSQL, PgBouncer
   cargo xtask simulate [--seeds N] [--from SEED]
                                           the simulation over N seeds (default 2000); prints the first seed that fails
+  cargo xtask stress [--minutes N]        the PostgreSQL store under load while relays die (default 10); prints its figures
   cargo xtask bench [engine|sqlite|dev]   benchmarks, release build; results belong into bench/RESULTS.md";
 
 fn main() -> ExitCode {
@@ -39,6 +40,8 @@ fn main() -> ExitCode {
             Some(wanted) => simulate::run(&wanted),
             None => usage(),
         },
+        ["stress"] => stress("10"),
+        ["stress", "--minutes", minutes] if minutes.parse::<u64>().is_ok() => stress(minutes),
         ["bench", rest @ ..] if rest.len() <= 1 => {
             let mut call = vec!["run", "--release", "--quiet", "--package", "postroom-bench", "--"];
             call.extend(rest);
@@ -47,6 +50,13 @@ fn main() -> ExitCode {
         _ => usage(),
     };
     if done { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// The test that every run of the suite makes for some seconds, for longer.
+fn stress(minutes: &str) -> bool {
+    let test = ["test", "--quiet", "--package", "postroom-postgres", "--test", "position", "--"];
+    let call = [&test[..], &["stress::", "--nocapture"]].concat();
+    cargo_with(&call, &[("POSTROOM_STRESS_MINUTES", minutes)])
 }
 
 fn usage() -> bool {

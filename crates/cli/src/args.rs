@@ -156,7 +156,8 @@ mod tests {
              postroom dead discard\npostroom replay\npostroom route ls\npostroom route show\npostroom route pause\n\
              postroom route resume\npostroom route forget\npostroom key ls\npostroom key unblock\n\
              postroom key skip-head\npostroom store migrate up\npostroom store migrate down\n\
-             postroom store migrate status\npostroom store migrate plan\npostroom inbox ls\npostroom inbox show\n\
+             postroom store migrate status\npostroom store migrate plan\npostroom store roles\npostroom store stats\n\
+             postroom store repair\npostroom store accept-identity\npostroom inbox ls\npostroom inbox show\n\
              postroom audit\npostroom prune\npostroom config init\npostroom config check\npostroom config show\n\
              postroom completions\npostroom version"
         );

@@ -25,6 +25,7 @@ mod source;
 mod store;
 mod transport;
 pub mod units;
+mod upkeep;
 pub mod view;
 mod wake;
 
@@ -48,4 +49,5 @@ pub use route::{OnDead, OnFailure, RouteDefinition, RouteHealth, RouteState, Sta
 pub use source::{Budget, Lease, Source, Standing, Take};
 pub use store::{RelayIdentity, Schema, SchemaStatus, SchemaStep, Store};
 pub use transport::{Capabilities, Outbound, Outcome, Receipt, Transport};
+pub use upkeep::Upkeep;
 pub use wake::{Appended, Ear, Wake};

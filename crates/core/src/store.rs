@@ -9,6 +9,7 @@ use crate::desk::Desk;
 use crate::error::StoreError;
 use crate::route::RouteDefinition;
 use crate::source::Source;
+use crate::upkeep::Upkeep;
 
 /// Who a relay is. Two relays of one name are told apart by their boot ids.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +41,9 @@ pub trait Store: Send + Sync {
 
     /// Its tables; `None` where there are none to make.
     fn schema(&self) -> Option<Arc<dyn Schema>>;
+
+    /// What looks after it on its server; `None` where there is no server.
+    fn upkeep(&self) -> Option<Arc<dyn Upkeep>>;
 }
 
 /// The tables of a store.

@@ -4,8 +4,8 @@
 //! at least once; a consumer **accepts** it in the transaction of its effect ([`Inbox`]), so that the effect happens once.
 //!
 //! Features: `sqlite` (default) for the store on one SQLite file, `postgres` for the one on PostgreSQL, `exec` for handlers
-//! in a child process. TLS to PostgreSQL is a feature of `sqlx`, chosen by the application. `tokio-postgres`,
-//! `diesel-async` and `sea-orm` append in transactions of those clients. [`memory`] is for tests.
+//! in a child process. TLS to PostgreSQL is a feature of [`sqlx`](postgres::sqlx), chosen by the application.
+//! `tokio-postgres`, `diesel-async` and `sea-orm` append in transactions of those clients. [`memory`] is for tests.
 
 pub use postroom_core::{
     Acceptance, Appended, BreakerPolicy, Delays, Desk, Event, EventError, Failure, FailureKind, Filter, HandlerError,

@@ -2,10 +2,14 @@
 
 use std::sync::Arc;
 
-use postroom_core::{Limits, Schema, Store, StoreError, StoreErrorKind};
+use postroom_core::{Limits, Schema, Store, StoreError, StoreErrorKind, Upkeep};
+#[cfg(feature = "postgres")]
+use postroom_postgres::{Pooler, Postgres, PostgresOptions};
 use postroom_sqlite::{Sqlite, SqliteOptions};
 
 use crate::config::StoreConfig;
+#[cfg(feature = "postgres")]
+use crate::config::{PoolerConfig, StoreUrl};
 
 /// What to do with a database that is not there yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +24,8 @@ pub enum IfMissing {
 pub async fn open(store: &StoreConfig, limits: Limits) -> Result<Arc<dyn Store>, StoreError> {
     match store.url.scheme() {
         "sqlite" => Ok(Arc::new(Sqlite::open(sqlite(store).limits(limits)).await?)),
+        #[cfg(feature = "postgres")]
+        "postgres" | "postgresql" => Ok(Arc::new(Postgres::open(postgres(store).limits(limits)).await?)),
         _ => Err(unknown(store)),
     }
 }
@@ -31,6 +37,8 @@ pub async fn open_schema(store: &StoreConfig, missing: IfMissing) -> Result<Arc<
             let options = sqlite(store).create(missing == IfMissing::Create);
             Sqlite::open_unmigrated(options).await?.schema()
         }
+        #[cfg(feature = "postgres")]
+        "postgres" | "postgresql" => Postgres::open_unmigrated(postgres(store)).await?.schema(),
         _ => return Err(unknown(store)),
     };
     schema.ok_or_else(|| {
@@ -38,11 +46,27 @@ pub async fn open_schema(store: &StoreConfig, missing: IfMissing) -> Result<Arc<
     })
 }
 
+/// Opens what looks after a store on its server, also where [`open`] refuses: on another cluster than the tables were
+/// made for.
+#[cfg_attr(not(feature = "postgres"), allow(clippy::unused_async, reason = "other stores connect here"))]
+pub async fn open_upkeep(store: &StoreConfig) -> Result<Arc<dyn Upkeep>, StoreError> {
+    let upkeep = match store.url.scheme() {
+        "sqlite" => None,
+        #[cfg(feature = "postgres")]
+        "postgres" | "postgresql" => Postgres::open_unmigrated(postgres(store)).await?.upkeep(),
+        _ => return Err(unknown(store)),
+    };
+    upkeep.ok_or_else(|| {
+        let message = format!("store `{}` has no server to look after", store.name);
+        StoreError::new(StoreErrorKind::Invalid, "open", message).hint("only a store on PostgreSQL has")
+    })
+}
+
 /// The SQL that would make or mend a store's tables. Changes nothing, makes nothing.
 pub async fn plan(store: &StoreConfig) -> Result<String, StoreError> {
     match store.url.scheme() {
         "sqlite" => Sqlite::plan(sqlite(store)).await,
-        _ => Err(unknown(store)),
+        _ => open_schema(store, IfMissing::Fail).await?.plan().await,
     }
 }
 
@@ -50,8 +74,34 @@ fn sqlite(store: &StoreConfig) -> SqliteOptions {
     SqliteOptions::new(&store.name, store.url.expose())
 }
 
+#[cfg(feature = "postgres")]
+fn postgres(store: &StoreConfig) -> PostgresOptions {
+    let (url, config) = (store.url.expose(), &store.postgres);
+    let pooler = match config.pooler {
+        PoolerConfig::Auto => Pooler::Auto,
+        PoolerConfig::None => Pooler::None,
+        PoolerConfig::Transaction => Pooler::Transaction,
+    };
+    let mut options = PostgresOptions::new(&store.name, url)
+        .urls(std::iter::once(url).chain(store.more_urls.iter().map(StoreUrl::expose)))
+        .schema(&config.schema)
+        .pooler(pooler);
+    if let Some(lanes) = config.lanes {
+        options = options.lanes(lanes);
+    }
+    if let Some(leaves) = config.leaves {
+        options = options.leaves(leaves);
+    }
+    if let Some(segment) = config.segment {
+        options = options.segment(segment);
+    }
+    options
+}
+
 /// A configuration that was loaded has only kinds this build knows; one made by hand may not.
 fn unknown(store: &StoreConfig) -> StoreError {
     let message = format!("this build has no store for {}", store.url);
-    StoreError::new(StoreErrorKind::Invalid, "open", message).hint("it has sqlite, for instance sqlite://postroom.db")
+    let has = if cfg!(feature = "postgres") { "sqlite and postgres" } else { "sqlite" };
+    StoreError::new(StoreErrorKind::Invalid, "open", message)
+        .hint(format!("it has {has}, for instance sqlite://postroom.db"))
 }

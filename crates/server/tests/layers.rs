@@ -239,8 +239,10 @@ fn the_secret_of_a_higher_layer_replaces_both_ways_of_giving_it_below() {
 #[test]
 fn a_secret_file_is_named_when_it_is_unreadable_and_its_content_is_not() {
     let case =
-        Case::new().file("secret", "postgres://shop:canary@db/shop").env("POSTROOM_STORE__MAIN__URL_FILE", "secret");
-    assert!(case.error().contains("this build has no store for `postgres://`") && !case.error().contains("canary"));
+        Case::new().file("secret", "oracle://shop:canary@db/shop").env("POSTROOM_STORE__MAIN__URL_FILE", "secret");
+    assert!(
+        case.error().contains("the url of store `main` names no kind of store") && !case.error().contains("canary")
+    );
     let error = Case::new().env("POSTROOM_STORE__MAIN__URL_FILE", "nowhere").error();
     assert_eq!(error, "POSTROOM_STORE__MAIN__URL_FILE: cannot read nowhere: it does not exist");
 }
@@ -399,4 +401,28 @@ fn what_is_in_force_is_shown_with_its_origin() {
     insta::with_settings!({ omit_expression => true, prepend_module_to_snapshot => false }, {
         insta::assert_snapshot!("config-show", text);
     });
+}
+
+#[cfg(feature = "postgres")]
+#[test]
+fn a_list_of_urls_is_read_from_everywhere_and_no_password_of_it_is_shown() {
+    let list = r#"["postgres://shop:canary@one/shop", "postgresql://shop:canary@two/shop"]"#;
+    let file = Case::new().file("postroom.toml", &format!("[store.main]\nurl = {list}\nlanes = 4\n"));
+    let env = Case::new().env("POSTROOM_STORE__MAIN__URL", list).env("POSTROOM_STORE__MAIN__LANES", "4");
+    for case in [file, env] {
+        let config = case.config();
+        let store = config.store(None).unwrap();
+        assert_eq!(store.url.expose(), "postgres://shop:canary@one/shop");
+        assert_eq!(
+            store.more_urls.iter().map(postroom_server::config::StoreUrl::expose).collect::<Vec<_>>(),
+            ["postgresql://shop:canary@two/shop"]
+        );
+        assert_eq!((store.postgres.schema.as_str(), store.postgres.lanes), ("postroom", Some(4)));
+        assert_eq!(
+            origin(&config, "store.main.url").0,
+            r#"["postgres://shop:***@one/shop", "postgresql://shop:***@two/shop"]"#
+        );
+        assert_eq!(origin(&config, "store.main.pooler"), ("\"auto\"".to_owned(), "default".to_owned()));
+        assert!(!format!("{config:?}{:?}", config.show()).contains("canary"));
+    }
 }

@@ -97,10 +97,16 @@ async fn looking_at_the_schema_of_a_store_that_is_not_there_creates_nothing() {
 
 #[tokio::test]
 async fn a_store_of_another_build_is_refused_without_its_password() {
-    let url = StoreUrl::new("postgres://shop:canary@db/shop");
-    let store = StoreConfig { name: "main".into(), url, source: "/shop".into(), poll: postroom_relay::Poll::default() };
+    let store = StoreConfig {
+        name: "main".into(),
+        url: StoreUrl::new("oracle://shop:canary@db/shop"),
+        more_urls: Vec::new(),
+        source: "/shop".into(),
+        poll: postroom_relay::Poll::default(),
+        postgres: postroom_server::config::PostgresConfig::default(),
+    };
     let error = stores::open(&store, postroom_core::Limits::default()).await.err().unwrap();
-    assert_eq!(error.to_string(), "this build has no store for postgres://shop:***@db/shop");
+    assert_eq!(error.to_string(), "this build has no store for oracle://shop:***@db/shop");
 }
 
 #[tokio::test]

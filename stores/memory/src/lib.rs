@@ -34,7 +34,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use postroom_core::{
-    Clock, Desk, Event, Limits, RelayIdentity, RouteDefinition, Schema, Source, Store, StoreError, Wake,
+    Clock, Desk, Event, Limits, RelayIdentity, RouteDefinition, Schema, Source, Store, StoreError, Upkeep, Wake,
 };
 use tokio::sync::Notify;
 
@@ -159,6 +159,10 @@ impl Store for Memory {
     }
 
     fn schema(&self) -> Option<Arc<dyn Schema>> {
+        None
+    }
+
+    fn upkeep(&self) -> Option<Arc<dyn Upkeep>> {
         None
     }
 }

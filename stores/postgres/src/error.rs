@@ -86,7 +86,7 @@ fn explain(error: sqlx::Error, operation: &'static str, place: &str) -> StoreErr
             format!("no connection to {place} became free in time"),
             "look for transactions that stay open in this process, and at `max_connections`".to_owned(),
         ),
-        (sqlx::Error::Tls(_), _) => (
+        (error, _) if is_tls(error) => (
             StoreErrorKind::Unreachable,
             format!("no TLS connection to {place}"),
             "check `sslmode` and `sslrootcert` in the URL".to_owned(),
@@ -99,6 +99,35 @@ fn explain(error: sqlx::Error, operation: &'static str, place: &str) -> StoreErr
         _ => (StoreErrorKind::Other, format!("{operation} on {place} failed"), String::new()),
     };
     StoreError::new(kind, operation, message).hint(hint).caused_by(error)
+}
+
+/// A certificate that is refused comes as bad data on the connection.
+fn is_tls(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Tls(_) => true,
+        sqlx::Error::Io(error) => error.kind() == std::io::ErrorKind::InvalidData,
+        _ => false,
+    }
+}
+
+/// The grant that is missing: of the right itself where the server names it, else of the role that has it, which is
+/// called after the schema.
+fn grant_for(said: &str, operation: &str) -> String {
+    if let Some((_, database)) = said.split_once("permission denied for database ") {
+        return format!(
+            "run `grant create on database {database} to …` as its owner, or make the schema for this user"
+        );
+    }
+    let role = match operation {
+        "append" => "postroom_append",
+        "accept" => "postroom_inbox",
+        "migrate" | "repair" | "accept identity" => "postroom_migrate",
+        "open" | "measure" => "postroom_viewer",
+        _ => "postroom_relay",
+    };
+    format!(
+        "grant {role} (the schema's name first) to this user; `postroom store roles` prints the script that makes it"
+    )
 }
 
 /// The same by SQLSTATE, for any client: kind, message and hint.
@@ -114,11 +143,10 @@ pub(crate) fn by_state(
             (K::Unreachable, format!("{place} refused the login: {said}"), "check user and password in the URL")
         }
         "3D000" => (K::Unreachable, format!("{place}: {said}"), "check the database's name in the URL, or create it"),
-        "42501" => (
-            K::Refused,
-            format!("{place} refused to {operation}: {said}"),
-            "grant what is missing; `postroom store roles` prints the script",
-        ),
+        "42501" => {
+            let message = format!("{place} refused to {operation}: {said}");
+            return (K::Refused, message, grant_for(said, operation));
+        }
         "42P01" | "3F000" | "42883" => {
             (K::Schema, format!("the store's tables are missing in {place}: {said}"), "run `postroom store migrate up`")
         }

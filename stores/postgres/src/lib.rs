@@ -19,7 +19,8 @@
 //!
 //! The folders follow the contracts: [`Outbox`](postroom_core::Outbox) in `append`, [`Inbox`](postroom_core::Inbox) in
 //! `inbox`, [`Source`](postroom_core::Source) in `source/`, [`Desk`](postroom_core::Desk) in `desk/`,
-//! [`Schema`](postroom_core::Schema) in `schema`; `statement` has what producers and consumers execute, for any client; `database` is how all of them reach the server.
+//! [`Schema`](postroom_core::Schema) in `schema`, [`Upkeep`](postroom_core::Upkeep) in `upkeep/`; `statement` has what
+//! producers and consumers execute, whatever their client; `database` is how all of them reach the server.
 
 #[cfg(any(feature = "tokio-postgres", feature = "diesel-async", feature = "sea-orm"))]
 pub mod adapters;
@@ -39,6 +40,7 @@ mod source;
 mod sql;
 mod statement;
 mod store;
+mod upkeep;
 
 pub use options::{Pooler, PostgresOptions};
 pub use statement::{Statement, Value};

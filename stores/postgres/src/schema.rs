@@ -14,6 +14,8 @@ use crate::options::PostgresOptions;
 use crate::sql::quoted;
 use crate::store::Inner;
 
+pub(crate) mod columns;
+
 /// The tables of one store.
 pub(crate) struct PostgresSchema(pub(crate) Arc<Inner>);
 
@@ -74,10 +76,10 @@ impl Ring {
     }
 }
 
-/// Whether the schema may be called so: it stands inside statements.
+/// Whether the schema may be called so: it stands inside statements, and in front of the names of roles.
 pub(crate) fn check_name(schema: &str) -> Result<(), StoreError> {
     let fits = !schema.is_empty()
-        && schema.len() <= 63
+        && schema.len() <= 55
         && schema.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && schema.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     if fits {
@@ -85,7 +87,7 @@ pub(crate) fn check_name(schema: &str) -> Result<(), StoreError> {
     }
     let message = format!("{schema:?} cannot be the schema of a store");
     Err(StoreError::new(StoreErrorKind::Invalid, "open", message)
-        .hint("use letters, digits and `_`, at most 63, not beginning with a digit"))
+        .hint("use letters, digits and `_`, at most 55, not beginning with a digit"))
 }
 
 /// Fails unless the tables are there in the version this build needs.

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::{Query, QueryScalar};
-use sqlx::{AssertSqlSafe, Decode, Postgres, SqlSafeStr, SqlStr, Type};
+use sqlx::{AssertSqlSafe, Decode, Postgres, QueryBuilder, SqlSafeStr, SqlStr, Type};
 
 /// The schema the files speak of.
 const WRITTEN: &str = "postroom.";
@@ -55,6 +55,11 @@ impl Sql {
     /// A statement with a text of its own, already as it reads here.
     pub(crate) fn query_made(&self, text: Arc<str>) -> Query<'static, Postgres, PgArguments> {
         sqlx::query(AssertSqlSafe(text)).persistent(self.persistent)
+    }
+
+    /// The beginning of a statement that is put together; what is built of it is not to be kept by the server.
+    pub(crate) fn builder(&self, text: &str) -> QueryBuilder<Postgres> {
+        QueryBuilder::new(self.made(text))
     }
 
     /// A statement of ours with one column.

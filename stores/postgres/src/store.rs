@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use postroom_core::{Clock, Desk, Limits, RelayIdentity, RouteDefinition, Schema, Source, Store, StoreError, Wake};
+use postroom_core::{
+    Clock, Desk, Limits, RelayIdentity, RouteDefinition, Schema, Source, Store, StoreError, Upkeep, Wake,
+};
 use sqlx::{PgPool, Transaction};
 
 use crate::clock::{Time, micros};
@@ -15,6 +17,7 @@ use crate::options::PostgresOptions;
 use crate::schema::{self, PostgresSchema, Ring};
 use crate::source::{PostgresSource, Pulse};
 use crate::statement::Texts;
+use crate::upkeep::PostgresUpkeep;
 use crate::{identity, routes};
 
 /// How often a relay makes sure that it still works on the cluster its tables were made for.
@@ -73,6 +76,7 @@ impl Postgres {
     pub async fn open(options: PostgresOptions) -> Result<Self, StoreError> {
         let store = Self::open_unmigrated(options.clone()).await?;
         schema::check(&store.inner.db).await?;
+        schema::columns::check(&store.inner.db, &store.inner.schema).await?;
         identity::check(&store.inner.db).await?;
         let ring = schema::ring(&store.inner.db, &options).await?;
         let texts = Texts::load(&store.inner.db, ring).await?;
@@ -80,7 +84,8 @@ impl Postgres {
         Ok(Self { inner: Arc::new(Inner { ring, texts, ..inner }) })
     }
 
-    /// Opens a store without looking at its tables, to make them through [`Store::schema`].
+    /// Opens a store without looking at its tables, to make them through [`Store::schema`] or to mend them through
+    /// [`Store::upkeep`].
     pub async fn open_unmigrated(options: PostgresOptions) -> Result<Self, StoreError> {
         schema::check_name(&options.schema)?;
         let db = Database::open(&options).await?;
@@ -140,6 +145,10 @@ impl Store for Postgres {
 
     fn schema(&self) -> Option<Arc<dyn Schema>> {
         Some(Arc::new(PostgresSchema(Arc::clone(&self.inner))))
+    }
+
+    fn upkeep(&self) -> Option<Arc<dyn Upkeep>> {
+        Some(Arc::new(PostgresUpkeep(Arc::clone(&self.inner))))
     }
 }
 

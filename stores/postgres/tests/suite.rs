@@ -56,6 +56,10 @@ impl<const POOLED: bool> StoreHarness for Harness<POOLED> {
         16
     }
 
+    fn prunes_by_segment(&self) -> bool {
+        true
+    }
+
     async fn begin(&self) -> Self::Tx {
         self.store.begin().await.unwrap()
     }

@@ -5,7 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use postroom_core::{Clock, Desk, Limits, RelayIdentity, RouteDefinition, Schema, Source, Store, StoreError, Wake};
+use postroom_core::{
+    Clock, Desk, Limits, RelayIdentity, RouteDefinition, Schema, Source, Store, StoreError, Upkeep, Wake,
+};
 use sqlx::{SqlitePool, Transaction};
 
 use crate::clock::micros;
@@ -106,6 +108,10 @@ impl Store for Sqlite {
 
     fn schema(&self) -> Option<Arc<dyn Schema>> {
         Some(Arc::new(SqliteSchema(Arc::clone(&self.inner))))
+    }
+
+    fn upkeep(&self) -> Option<Arc<dyn Upkeep>> {
+        None
     }
 }
 

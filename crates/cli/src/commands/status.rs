@@ -118,6 +118,7 @@ async fn ask(config: &Config, store: &StoreConfig, report: &mut Report) -> Resul
 fn kind(scheme: &str) -> &'static str {
     match scheme {
         "sqlite" => "sqlite",
+        "postgres" | "postgresql" => "postgres",
         "memory" => "memory",
         _ => "unknown",
     }

@@ -8,6 +8,8 @@ mod dev;
 mod docs;
 mod facts;
 mod look;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod relay;
 mod world;
 mod wrong;

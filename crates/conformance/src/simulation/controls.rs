@@ -7,7 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use postroom_core::{
     Budget, Capabilities, Delivery, Desk, Ear, FailureKind, LaneTerm, Lease, Outbound, Outcome, Receipt, RelayIdentity,
-    RouteDefinition, RouteHealth, Schema, Settlement, Source, Standing, Store, StoreError, Take, Transport, Verdict,
+    RouteDefinition, RouteHealth, Schema, Settlement, Source, Standing, Store, StoreError, Take, Transport, Upkeep,
+    Verdict,
 };
 use tokio::sync::mpsc;
 
@@ -113,6 +114,10 @@ impl Store for BrokenStore {
 
     fn schema(&self) -> Option<Arc<dyn Schema>> {
         self.inner.schema()
+    }
+
+    fn upkeep(&self) -> Option<Arc<dyn Upkeep>> {
+        self.inner.upkeep()
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use postroom_core::{
     Budget, Capabilities, Desk, Ear, LaneTerm, Lease, Outbound, RelayIdentity, RouteDefinition, RouteHealth, Schema,
-    Settlement, Source, Standing, Store, StoreError, StoreErrorKind, Take, Transport,
+    Settlement, Source, Standing, Store, StoreError, StoreErrorKind, Take, Transport, Upkeep,
 };
 
 use super::process::{Process, Step};
@@ -102,6 +102,10 @@ impl Store for FaultyStore {
 
     fn schema(&self) -> Option<Arc<dyn Schema>> {
         self.inner.schema()
+    }
+
+    fn upkeep(&self) -> Option<Arc<dyn Upkeep>> {
+        self.inner.upkeep()
     }
 }
 

@@ -63,6 +63,11 @@ pub trait StoreHarness: Sized + 'static {
     /// How many lanes it has.
     fn lanes(&self) -> usize;
 
+    /// Whether events go a whole segment at a time: then one that is needed keeps all of its segment.
+    fn prunes_by_segment(&self) -> bool {
+        false
+    }
+
     /// Begins a transaction.
     async fn begin(&self) -> Self::Tx;
     /// Commits it.

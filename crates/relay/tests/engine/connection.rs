@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use postroom_core::{
     Budget, Desk, Ear, Event, Failure, Lease, RelayIdentity, RouteDefinition, RouteHealth, Schema, Settlement, Source,
-    Standing, Store, StoreError, StoreErrorKind, Take,
+    Standing, Store, StoreError, StoreErrorKind, Take, Upkeep,
 };
 use postroom_memory::{Memory, MemoryOptions};
 use postroom_relay::{Relay, RelayOptions, RouteRun};
@@ -52,6 +52,9 @@ impl Store for LineStore {
     }
     fn schema(&self) -> Option<Arc<dyn Schema>> {
         self.0.schema()
+    }
+    fn upkeep(&self) -> Option<Arc<dyn Upkeep>> {
+        self.0.upkeep()
     }
 }
 

@@ -90,6 +90,11 @@ impl Check<'_> {
                     self.wrong(node, path, "a whole number from 1");
                 }
             }
+            Kind::Between(least, most) => {
+                if !node.count().is_some_and(|n| (*least..=*most).contains(&n)) {
+                    self.wrong(node, path, &format!("a whole number from {least} to {most}"));
+                }
+            }
             Kind::Share => {
                 if node.share().is_none() {
                     self.wrong(node, path, "a number from 0 to 1");

@@ -1,6 +1,6 @@
 //! The commented file that `config init` writes, made from the keys.
 
-use super::keys::{Key, Kind, ROOT};
+use super::keys::{Key, Kind, POSTGRES_KEYS, ROOT};
 
 const HEAD: &str = "\
 # Postroom's configuration.
@@ -51,8 +51,10 @@ fn section(out: &mut String, header: &str, keys: &[Key]) {
                 }
                 line(out, key.name, EXAMPLE_TARGET);
             }
-            // Alternatives to the line before: shown, but not as a line of its own that could be uncommented with it.
-            _ if ALTERNATIVES.contains(&key.name) => comment(out, &format!("  {} = {}", key.name, value(key))),
+            // Not for the store or beside the line shown before: not a line of its own that could be uncommented with it.
+            _ if ALTERNATIVES.contains(&key.name) || POSTGRES_KEYS.contains(&key.name) => {
+                comment(out, &format!("  {} = {}", key.name, value(key)));
+            }
             _ => line(out, key.name, value(key)),
         }
     }

@@ -43,6 +43,8 @@ pub(crate) enum Kind {
     Rate,
     /// A whole number from 1.
     Count,
+    /// A whole number between these two, both included.
+    Between(u32, u32),
     /// A number from 0 to 1.
     Share,
     /// One of these words.
@@ -105,11 +107,46 @@ pub(crate) static ROOT: &[Key] = &[
 ];
 
 static STORE: &[Key] = &[
-    optional("url", Kind::Secret, r#""sqlite://postroom.db""#, "Where the database is. DATABASE_URL stands in for it."),
+    optional(
+        "url",
+        Kind::Either(&Kind::Secret, &Kind::List(&Kind::Secret)),
+        r#""sqlite://postroom.db""#,
+        "Where the database is; a list of PostgreSQL servers finds the primary. DATABASE_URL stands in for it.",
+    ),
     optional("url_file", Kind::Path, r#""/run/credentials/database-url""#, "A file with the URL, instead of `url`."),
     optional("source", Kind::Text, r#""/postroom/main""#, "The `source` of CloudEvents; by default /postroom/NAME."),
     table("poll", POLL, "Pause between two looks for new events; it grows from min to max while nothing comes."),
+    optional("schema", Kind::Text, r#""postroom""#, "PostgreSQL: the schema of its tables; by default postroom."),
+    optional(
+        "pooler",
+        Kind::Word(POOLERS),
+        r#""auto""#,
+        "PostgreSQL: what stands in front of the server; auto, the default, finds out.",
+    ),
+    optional(
+        "lanes",
+        Kind::Between(1, 1024),
+        "16",
+        "PostgreSQL: how many relays can share a route at most; fixed when the tables are made, by default 16.",
+    ),
+    optional(
+        "leaves",
+        Kind::Between(4, 100),
+        "10",
+        "PostgreSQL: parts of the log's ring; fixed when the tables are made, by default 10.",
+    ),
+    optional(
+        "segment",
+        Kind::Duration(Duration::from_secs(1)),
+        r#""1d""#,
+        "PostgreSQL: how long one part takes events; fixed when the tables are made, by default 1d.",
+    ),
 ];
+
+/// Keys of `[store.NAME]` that only PostgreSQL knows.
+pub(crate) static POSTGRES_KEYS: &[&str] = &["schema", "pooler", "lanes", "leaves", "segment"];
+/// Words of `store.NAME.pooler`.
+pub(crate) static POOLERS: &[&str] = &["auto", "none", "transaction"];
 
 static POLL: &[Key] = &[
     key("min", SOME, r#""2ms""#, "Shortest pause; shorter costs idle CPU."),

@@ -60,10 +60,15 @@ pub(crate) fn defaults(tree: &mut Table) {
     if let Some(Data::Table(table)) = tree.get_mut("store").map(|n| &mut n.data) {
         for entry in &mut table.0 {
             stores.push(entry.name.clone());
-            if let Data::Table(store) = &mut entry.node.data
-                && store.get("source").is_none()
-            {
+            let Data::Table(store) = &mut entry.node.data else { continue };
+            if store.get("source").is_none() {
                 store.set("source", text(format!("/postroom/{}", entry.name)));
+            }
+            let sqlite = store.text("url").is_some_and(|url| url.starts_with("sqlite"));
+            for (key, value) in [("schema", "postroom"), ("pooler", "auto")] {
+                if !sqlite && store.get(key).is_none() {
+                    store.set(key, text(value.to_owned()));
+                }
             }
         }
     }
@@ -141,7 +146,9 @@ fn set(tree: &mut Table, path: &[String], kind: &'static Kind, text: &str, place
             let message = format!("`{}` is a table", path.join("."));
             return problems.at(place, message, Some("set its keys one by one".to_owned()));
         }
-        Kind::Count => Some(text.trim().parse().map_or_else(|_| Data::Text(text.to_owned()), Data::Integer)),
+        Kind::Count | Kind::Between(..) => {
+            Some(text.trim().parse().map_or_else(|_| Data::Text(text.to_owned()), Data::Integer))
+        }
         Kind::Share => Some(text.trim().parse().map_or_else(|_| Data::Text(text.to_owned()), Data::Float)),
         _ => Some(Data::Text(text.to_owned())),
     };

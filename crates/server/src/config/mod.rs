@@ -16,6 +16,7 @@ mod reference;
 mod routes;
 mod secret;
 mod show;
+mod stores;
 mod tree;
 mod typed;
 
@@ -28,7 +29,10 @@ pub use reference::reference;
 pub use secret::StoreUrl;
 pub use show::Setting;
 pub use tree::Origin;
-pub use typed::{Config, ExecPeer, ExecTarget, LogConfig, LogFormat, RelayConfig, RouteConfig, StoreConfig, Target};
+pub use typed::{
+    Config, ExecPeer, ExecTarget, LogConfig, LogFormat, PoolerConfig, PostgresConfig, RelayConfig, RouteConfig,
+    StoreConfig, Target,
+};
 
 use problem::Problems;
 use tree::Table;

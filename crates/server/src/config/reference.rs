@@ -83,6 +83,7 @@ fn value(kind: &Kind) -> String {
         Kind::Size => "size".to_owned(),
         Kind::Rate => "rate".to_owned(),
         Kind::Count => "number from 1".to_owned(),
+        Kind::Between(least, most) => format!("number {least} to {most}"),
         Kind::Share => "number 0 to 1".to_owned(),
         Kind::Word(words) => words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", "),
         Kind::List(kind) => format!("list: {}", value(kind)),

@@ -48,9 +48,13 @@ fn walk(keys: &'static [Key], table: &Table, path: &str, all: &mut Vec<Setting>)
                     walk(keys, table, &format!("{path}.{}", table.text("name").unwrap_or_default()), all);
                 }
             }
-            (Kind::Secret, _) => {
-                let url = StoreUrl::new(node.text().unwrap_or_default()).to_string();
-                all.push(Setting { key: path, value: quoted(&url), origin: node.place.origin.clone() });
+            (Kind::Secret | Kind::Either(Kind::Secret, _), _) => {
+                let shown = |node: &Node| quoted(&StoreUrl::new(node.text().unwrap_or_default()).to_string());
+                let value = match node.list() {
+                    Some(list) => format!("[{}]", list.iter().map(shown).collect::<Vec<_>>().join(", ")),
+                    None => shown(node),
+                };
+                all.push(Setting { key: path, value, origin: node.place.origin.clone() });
             }
             _ => all.push(Setting { key: path, value: toml(node), origin: node.place.origin.clone() }),
         }

@@ -40,10 +40,41 @@ pub struct StoreConfig {
     pub name: String,
     /// Where it is. A relative path of SQLite is relative to the working folder, not to the file.
     pub url: StoreUrl,
+    /// Further servers of the same PostgreSQL cluster; the one that is no standby is used.
+    pub more_urls: Vec<StoreUrl>,
     /// The CloudEvents `source` of its events.
     pub source: String,
     /// How often a relay looks into it.
     pub poll: Poll,
+    /// What only PostgreSQL knows.
+    pub postgres: PostgresConfig,
+}
+
+/// The keys of a `[store.NAME]` on PostgreSQL.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PostgresConfig {
+    /// The schema of its tables.
+    pub schema: String,
+    /// What stands in front of the server.
+    pub pooler: PoolerConfig,
+    /// Into how many lanes keys are spread; `None` takes what its tables were made with.
+    pub lanes: Option<u16>,
+    /// Leaves of the log's ring; `None` takes what its tables were made with.
+    pub leaves: Option<u16>,
+    /// How long one leaf takes events; `None` takes what its tables were made with.
+    pub segment: Option<Duration>,
+}
+
+/// `pooler` of a `[store.NAME]`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum PoolerConfig {
+    /// Find out.
+    #[default]
+    Auto,
+    /// Nothing does.
+    None,
+    /// A pooler in transaction mode.
+    Transaction,
 }
 
 /// `[relay]`.

@@ -1,10 +1,16 @@
 //! The audit trail: who did what, written in the transaction that does it.
 
-use postroom_core::Actor;
+use std::sync::Arc;
 
-use crate::clock::Time;
+use postroom_core::view::ActionRow;
+use postroom_core::{Actor, StoreError};
+use sqlx::Row as _;
+use sqlx::postgres::PgRow;
+
+use crate::clock::{Time, timestamp};
 use crate::database::Session;
-use crate::events::signed;
+use crate::events::{count, signed};
+use crate::store::Inner;
 
 /// What is done, by whom and why.
 #[derive(Debug)]
@@ -42,5 +48,58 @@ pub(crate) async fn record(
         .bind(signed(touched))
         .bind(action.reason.map(str::to_owned))
         .fetch_one(&mut *session.conn)
+        .await
+}
+
+/// Writes down that an action has begun; [`add`] says what it touched, in each transaction that does a part of it.
+pub(super) async fn begin(
+    inner: &Arc<Inner>,
+    actor: &Actor,
+    name: &'static str,
+    subject: String,
+) -> Result<i64, StoreError> {
+    let (shared, actor) = (Arc::clone(inner), actor.clone());
+    inner
+        .db
+        .write(name, move |session| {
+            Box::pin(async move {
+                let now = shared.now(session).await?;
+                Ok(record(session, &Action::of(&actor, name), &subject, 0, now).await?)
+            })
+        })
+        .await
+}
+
+/// Adds to what an action touched.
+pub(super) async fn add(session: &mut Session, number: i64, touched: u64) -> Result<(), sqlx::Error> {
+    let add = session.sql.query("update postroom.audit set count = count + $2 where number = $1");
+    add.bind(number).bind(signed(touched)).execute(&mut *session.conn).await.map(drop)
+}
+
+/// The newest actions.
+pub(super) async fn newest(inner: &Inner, limit: usize) -> Result<Vec<ActionRow>, StoreError> {
+    let store = inner.name.clone();
+    inner
+        .db
+        .read("actions", move |session| {
+            Box::pin(async move {
+                let newest = session.sql.query(
+                    "select at, actor, action, subject, count, reason from postroom.audit order by number desc limit $1",
+                );
+                let rows = newest.bind(signed(limit as u64)).fetch_all(&mut *session.conn).await?;
+                let action = |row: &PgRow| {
+                    Ok(ActionRow {
+                        store: store.clone(),
+                        at: timestamp(row.try_get::<Time, _>("at")?.0),
+                        actor: row.try_get("actor")?,
+                        action: row.try_get("action")?,
+                        subject: row.try_get("subject")?,
+                        count: count(row.try_get("count")?),
+                        reason: row.try_get("reason")?,
+                    })
+                };
+                Ok(rows.iter().map(action).collect::<Result<_, sqlx::Error>>()?)
+            })
+        })
         .await
 }

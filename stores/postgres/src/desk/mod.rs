@@ -1,6 +1,24 @@
-//! What commands, API and console ask of this store.
+//! What commands, API and console ask of the store. Needs no relay; works beside any number of them.
+//!
+//! Each file answers one kind of question. What changes something writes the audit trail in the same transaction;
+//! what may change very much does so in `turns`.
 
 pub(crate) mod actions;
+mod audit;
+mod dead;
+mod due;
+mod events;
+mod forget;
+mod inbox;
+mod keys;
+mod lanes;
+mod leaves;
+mod prune;
+mod replay;
+mod routes;
+mod selection;
+mod timeline;
+mod turns;
 
 use std::sync::Arc;
 
@@ -13,73 +31,92 @@ use postroom_core::{Actor, Desk, Event, Page, ReplayOptions, Retention, RouteDef
 
 use crate::store::Inner;
 
-/// The desk of one store.
+/// The store as an operator sees it.
 pub(crate) struct PostgresDesk(pub(crate) Arc<Inner>);
 
 #[async_trait]
-#[allow(unused_variables)]
 impl Desk for PostgresDesk {
     async fn append(&self, events: &[Event]) -> Result<Vec<String>, StoreError> {
-        unimplemented!()
+        events::append(&self.0, events).await
     }
+
     async fn events(&self, which: &Selection, page: Page) -> Result<Vec<EventRow>, StoreError> {
-        unimplemented!()
+        events::list(&self.0, which, page).await
     }
+
     async fn event(&self, id: &str, with_payload: bool) -> Result<Option<Timeline>, StoreError> {
-        unimplemented!()
+        timeline::of(&self.0, id, with_payload).await
     }
+
     async fn register(&self, routes: &[RouteDefinition]) -> Result<Vec<String>, StoreError> {
-        unimplemented!()
+        routes::register(&self.0, routes).await
     }
+
     async fn routes(&self) -> Result<Vec<RouteDetail>, StoreError> {
-        unimplemented!()
+        routes::list(&self.0).await
     }
+
     async fn relays(&self) -> Result<Vec<RelayRow>, StoreError> {
-        unimplemented!()
+        routes::relays(&self.0).await
     }
+
     async fn store(&self) -> Result<StoreRow, StoreError> {
-        unimplemented!()
+        events::store(&self.0).await
     }
+
     async fn pause(&self, route: &str, actor: &Actor) -> Result<bool, StoreError> {
-        unimplemented!()
+        routes::pause(&self.0, route, actor).await
     }
+
     async fn resume(&self, route: &str, actor: &Actor) -> Result<bool, StoreError> {
-        unimplemented!()
+        routes::resume(&self.0, route, actor).await
     }
+
     async fn forget(&self, route: &str, actor: &Actor) -> Result<(), StoreError> {
-        unimplemented!()
+        forget::forget(&self.0, route, actor).await
     }
+
     async fn dead(&self, which: &Selection, after: i64, limit: usize) -> Result<Vec<DeliveryRow>, StoreError> {
-        unimplemented!()
+        dead::list(&self.0, which, after, limit).await
     }
+
     async fn replay_dead(&self, which: &Selection, how: ReplayOptions, actor: &Actor) -> Result<Affected, StoreError> {
-        unimplemented!()
+        dead::replay(&self.0, which, how, actor).await
     }
+
     async fn discard_dead(&self, which: &Selection, dry_run: bool, actor: &Actor) -> Result<Affected, StoreError> {
-        unimplemented!()
+        dead::discard(&self.0, which, dry_run, actor).await
     }
+
     async fn replay(&self, which: &Selection, how: ReplayOptions, actor: &Actor) -> Result<Affected, StoreError> {
-        unimplemented!()
+        replay::replay(&self.0, which, how, actor).await
     }
+
     async fn blocked_keys(&self, route: Option<&str>, limit: usize) -> Result<Vec<BlockedKey>, StoreError> {
-        unimplemented!()
+        keys::blocked(&self.0, route, limit).await
     }
+
     async fn unblock(&self, route: &str, key: &str, actor: &Actor) -> Result<u64, StoreError> {
-        unimplemented!()
+        keys::unblock(&self.0, route, key, actor).await
     }
+
     async fn skip_head(&self, route: &str, key: &str, actor: &Actor) -> Result<String, StoreError> {
-        unimplemented!()
+        keys::skip_head(&self.0, route, key, actor).await
     }
+
     async fn inbox(&self, consumer: Option<&str>, id: Option<&str>, limit: usize) -> Result<Vec<InboxRow>, StoreError> {
-        unimplemented!()
+        inbox::list(&self.0, consumer, id, limit).await
     }
+
     async fn audit(&self) -> Result<Vec<AuditRow>, StoreError> {
-        unimplemented!()
+        audit::audit(&self.0).await
     }
+
     async fn actions(&self, limit: usize) -> Result<Vec<ActionRow>, StoreError> {
-        unimplemented!()
+        actions::newest(&self.0, limit).await
     }
+
     async fn prune(&self, retention: &Retention, dry_run: bool) -> Result<Pruned, StoreError> {
-        unimplemented!()
+        prune::prune(&self.0, retention, dry_run).await
     }
 }

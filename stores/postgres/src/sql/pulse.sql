@@ -4,7 +4,7 @@ with n as materialized (select coalesce($1::timestamptz, clock_timestamp()) as n
 alive as materialized (
   select r.boot, r.routes from postroom.relay r, n
   where r.alive_until > n.now and r.seen_at - n.now <= r.alive_until - r.seen_at)
-select n.now, r.name, pg_current_snapshot()::text as snap, (select last_value from postroom.log_seq) as last,
+select n.now, r.name, pg_current_snapshot()::text as snap, (select case when is_called then last_value else 0 end from postroom.log_seq) as last,
   pg_postmaster_start_time() as started, pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::int8 as wal,
   r.paused_by is not null as paused,
   (select min((select min(d.due) from postroom.delivery d

@@ -12,7 +12,7 @@ select n.now, l.lane, l.holder, l.term,
   array(select boot from alive where serves order by boot) as live,
   (select min(alive_until) from alive) as alive_until,
   exists (select 1 from postroom.delivery d where d.route = $2 and d.state = 'retrying') as retrying,
-  (select last_value from postroom.log_seq) as last,
+  (select case when is_called then last_value else 0 end from postroom.log_seq) as last,
   pg_postmaster_start_time() as started,
   pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::int8 as wal
 from n, postroom.route r left join postroom.lane l on l.route = r.name

@@ -14,14 +14,6 @@ use crate::confirm::confirm;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::{Table, count, note, print};
 
-/// Look after a store
-#[derive(Debug, clap::Subcommand)]
-pub(crate) enum StoreCommand {
-    /// Make and change the store's tables
-    #[command(subcommand)]
-    Migrate(MigrateCommand),
-}
-
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum MigrateCommand {
     /// Make the tables this version needs, and register the configured routes
@@ -38,8 +30,7 @@ pub(crate) enum MigrateCommand {
     Plan(StoreArg),
 }
 
-pub(crate) async fn run(app: &App, command: StoreCommand) -> Outcome {
-    let StoreCommand::Migrate(command) = command;
+pub(super) async fn run(app: &App, command: MigrateCommand) -> Outcome {
     match command {
         MigrateCommand::Up(store) => up(app, &store).await,
         MigrateCommand::Down(store) => down(app, &store).await,

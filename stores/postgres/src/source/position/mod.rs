@@ -4,12 +4,15 @@
 //! `lo`. Whoever appends takes a transaction id *before* a number, so at every read the holder of a number ≤ `hwm` is
 //! visible, running (then it is in `pending`), or rolled back. Nothing is timed out and nothing is guessed.
 //!
-//! Pure arithmetic; the statement that feeds it is in `read`.
+//! Pure arithmetic; the statement that feeds it is in `read`, every interleaving of small cases in `model`.
+
+#[cfg(test)]
+mod model;
 
 use std::collections::BTreeMap;
 
 /// What a lane has read.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Position {
     pub(crate) hwm: i64,
     /// Transaction → the number up to which it can have nothing unseen.
@@ -42,7 +45,7 @@ impl Position {
 }
 
 /// Which transactions had ended when a statement looked.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Snapshot {
     xmin: i64,
     xmax: i64,

@@ -1,0 +1,154 @@
+//! `postroom store roles`, `stats`, `repair` and `accept-identity`: a store on a server. They work also where the store
+//! itself is refused, because that is what they mend.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use postroom_core::Upkeep;
+use postroom_core::view::{Accepted, Repaired, StoreStats};
+use postroom_server::stores;
+use serde_json::json;
+
+use super::UpkeepArgs;
+use crate::actor::actor;
+use crate::app::{self, App};
+use crate::args::StoreArg;
+use crate::confirm::confirm;
+use crate::exit::{Exit, Failed, Outcome};
+use crate::output::{Table, count, note, print};
+use crate::when;
+
+async fn open(app: &App, store: &StoreArg) -> Result<(String, Arc<dyn Upkeep>), Failed> {
+    let config = app.config()?;
+    let store = app::meant(&config, store)?;
+    Ok((store.name.clone(), stores::open_upkeep(store).await?))
+}
+
+pub(super) async fn roles(app: &App, store: &StoreArg) -> Outcome {
+    let (name, upkeep) = open(app, store).await?;
+    let sql = upkeep.roles();
+    if app.is_table() {
+        print(sql.trim_end())?;
+    } else {
+        app.global.output.one(&json!({ "store": name, "sql": sql }), String::new)?;
+    }
+    Ok(Exit::Done)
+}
+
+pub(super) async fn stats(app: &App, store: &StoreArg) -> Outcome {
+    let (_, upkeep) = open(app, store).await?;
+    let stats = upkeep.stats().await?;
+    app.global.output.one(&stats, || render(&stats))?;
+    Ok(Exit::Done)
+}
+
+fn render(stats: &StoreStats) -> String {
+    let mut leaves = Table::new(&["leaf", "events", "bytes", "oldest", "newest", ""], &[0, 1, 2]);
+    for leaf in &stats.leaves {
+        let about = if leaf.rows_estimated && leaf.rows > 0 { "~" } else { "" };
+        let time = |time: Option<_>| time.map(when::seconds).unwrap_or_default();
+        leaves.row([
+            leaf.leaf.to_string(),
+            format!("{about}{}", leaf.rows),
+            leaf.bytes.to_string(),
+            time(leaf.oldest),
+            time(leaf.newest),
+            (if leaf.current { "current" } else { "" }).to_owned(),
+        ]);
+    }
+    let mut tables = Table::new(&["table", "rows", "dead", "bytes"], &[1, 2, 3]);
+    for table in &stats.tables {
+        let numbers = [table.rows, table.dead_rows, table.bytes].map(|n| n.to_string());
+        let [rows, dead, bytes] = numbers;
+        tables.row([table.table.clone(), rows, dead, bytes]);
+    }
+    let mut text = format!("{}\n\n{}\n\n", leaves.render(), tables.render());
+    let _ = write!(
+        text,
+        "last number {}, {} truncated, {}",
+        stats.last_number,
+        count(stats.truncated, "event"),
+        count(stats.checkpoints, "checkpoint")
+    );
+    match &stats.horizon {
+        None => text.push_str("\nnobody looks back: dead rows can be removed"),
+        Some(h) => {
+            let _ = write!(
+                text,
+                "\n{} {} ({}) looks back {}",
+                h.kind,
+                h.name,
+                h.note,
+                count(h.age_transactions, "transaction")
+            );
+            if let Some(since) = h.since {
+                let _ = write!(text, ", since {}", when::seconds(since));
+            }
+        }
+    }
+    text
+}
+
+pub(super) async fn repair(app: &App, args: &UpkeepArgs) -> Outcome {
+    let (name, upkeep) = open(app, &args.store).await?;
+    let actor = actor(&args.reason);
+    let preview = upkeep.repair(true, &actor).await?;
+    let what = |r: &Repaired| {
+        format!("the sequence of store {name} from {} to {}, the greatest number there is", r.last_number, r.greatest)
+    };
+    if app.global.dry_run || !preview.repaired {
+        app.global.output.one(&preview, || {
+            if preview.repaired {
+                return format!("would set {}", what(&preview));
+            }
+            format!("the sequence of store {name} is at {}: nothing to repair", preview.last_number)
+        })?;
+        return Ok(Exit::Done);
+    }
+    note(&format!("this will set {}; appends wait meanwhile", what(&preview)))?;
+    confirm(&app.global, "Set the sequence?")?;
+    let done = upkeep.repair(false, &actor).await?;
+    app.global.output.one(&done, || format!("set {}", what(&done)))?;
+    note("events appended while it was behind may have been passed by: `postroom audit` counts them")?;
+    Ok(Exit::Done)
+}
+
+pub(super) async fn accept_identity(app: &App, args: &UpkeepArgs) -> Outcome {
+    let (name, upkeep) = open(app, &args.store).await?;
+    let actor = actor(&args.reason);
+    let preview = upkeep.accept_identity(true, &actor).await?;
+    if app.global.dry_run || !preview.accepted {
+        app.global.output.one(&preview, || {
+            if preview.accepted {
+                return format!("would accept {}", describe(&preview));
+            }
+            format!("store {name} is on the server it was made for ({}): nothing to accept", preview.to)
+        })?;
+        return Ok(Exit::Done);
+    }
+    note(&format!("this will accept {}", describe(&preview)))?;
+    if preview.other_cluster {
+        note("if the original still runs, both send the same events: accept only where the store is meant to live on")?;
+    }
+    confirm(&app.global, &format!("Does store {name} live here from now on?"))?;
+    let done = upkeep.accept_identity(false, &actor).await?;
+    app.global.output.one(&done, || format!("accepted {}", describe(&done)))?;
+    Ok(Exit::Done)
+}
+
+fn describe(accepted: &Accepted) -> String {
+    let moved = format!("{} in place of {} for store {}", accepted.to, accepted.from, accepted.store);
+    if !accepted.other_cluster {
+        return format!("{moved}: the same cluster on another timeline, as after a failover");
+    }
+    let mut text = format!(
+        "{moved}: {} taken over, {} recovered, {} cleared of old transaction ids",
+        count(accepted.lanes, "lane"),
+        count(accepted.recovered, "delivery"),
+        count(accepted.cleared, "event")
+    );
+    if accepted.sequence.repaired {
+        let _ = write!(text, ", sequence set from {} to {}", accepted.sequence.last_number, accepted.sequence.greatest);
+    }
+    text
+}

@@ -1,0 +1,182 @@
+//! Gives `[store.NAME]` its meaning: which kind of store it is, and what that kind allows.
+
+use std::time::Duration;
+
+use postroom_core::units::format_duration;
+use postroom_relay::Poll;
+
+use super::keys::POSTGRES_KEYS;
+use super::read::Read;
+use super::secret::StoreUrl;
+use super::tree::{Node, Place, Table};
+use super::typed::{PoolerConfig, PostgresConfig, StoreConfig};
+
+/// Longest segment of the ring.
+const SEGMENT_MAX: Duration = Duration::from_hours(24 * 365);
+/// What a build without it says about a store on PostgreSQL.
+const NO_POSTGRES: &str =
+    "build with the feature `postgres`; this build has sqlite, for instance \"sqlite://postroom.db\"";
+
+impl Read<'_> {
+    pub(super) fn stores(&mut self, section: &Table, retention: &Table) -> Vec<StoreConfig> {
+        let mut stores = Vec::new();
+        for entry in &section.0 {
+            let Some(table) = entry.node.table() else { continue };
+            let urls = self.urls(&entry.name, table, &entry.place);
+            let Some(((url, place), more)) = urls.split_first() else { continue };
+            match url.scheme() {
+                "sqlite" => self.sqlite(&entry.name, table, url, place, more),
+                "postgres" | "postgresql" => self.postgres(&entry.name, table, &urls, retention),
+                _ => {
+                    let message = format!("the url of store `{}` names no kind of store", entry.name);
+                    let hint = "write for instance \"sqlite://postroom.db\" or \"postgres://shop@db/shop\"";
+                    self.problems.at(place, message, Some(hint.to_owned()));
+                }
+            }
+            let empty = Table::default();
+            let poll = table.table("poll").unwrap_or(&empty);
+            let store = StoreConfig {
+                name: entry.name.clone(),
+                url: url.clone(),
+                more_urls: more.iter().map(|(url, _)| url.clone()).collect(),
+                source: table.text("source").unwrap_or_default().to_owned(),
+                poll: Poll { min: poll.duration("min"), max: poll.duration("max") },
+                postgres: postgres(table),
+            };
+            self.in_order(poll, ("min", store.poll.min), ("max", store.poll.max));
+            stores.push(store);
+        }
+        stores
+    }
+
+    fn sqlite(&mut self, name: &str, table: &Table, url: &StoreUrl, place: &Place, more: &[(StoreUrl, Place)]) {
+        if let Some((_, parameters)) = url.expose().split_once('?')
+            && parameters != "mode=ro"
+        {
+            let message = format!("the url of store `{name}` has parameters this store does not know");
+            let hint = "leave them out; only `?mode=ro` (look, never write) has a meaning".to_owned();
+            self.problems.at(place, message, Some(hint));
+        }
+        if let Some((_, place)) = more.first() {
+            let message = format!("store `{name}` is one SQLite file, so it has one url");
+            self.problems.at(place, message, Some("only servers of one PostgreSQL cluster may be several".to_owned()));
+        }
+        let given = |key: &&&str| table.get(key).is_some_and(|node| !node.is_default());
+        for key in POSTGRES_KEYS.iter().filter(given) {
+            let Some(node) = table.get(key) else { continue };
+            let message = format!("`{key}` has no meaning for store `{name}`: it is SQLite");
+            self.problems.at(&node.place, message, Some("leave it out; PostgreSQL knows it".to_owned()));
+        }
+    }
+
+    fn postgres(&mut self, name: &str, table: &Table, urls: &[(StoreUrl, Place)], retention: &Table) {
+        for (url, place) in urls {
+            if !cfg!(feature = "postgres") {
+                let message = format!("this build has no store for `{}://`", url.scheme());
+                self.problems.at(place, message, Some(NO_POSTGRES.to_owned()));
+            } else if !matches!(url.scheme(), "postgres" | "postgresql") {
+                let message = format!("the urls of store `{name}` are not all of PostgreSQL");
+                let hint = "several urls are several servers of one cluster".to_owned();
+                self.problems.at(place, message, Some(hint));
+            }
+        }
+        if let Some(node) = table.get("schema").filter(|n| n.text().is_some_and(|s| !s.is_empty() && !fits_schema(s))) {
+            let message = format!("{:?} cannot be the schema of store `{name}`", node.text().unwrap_or_default());
+            let hint = "use letters, digits and `_`, at most 55, not beginning with a digit".to_owned();
+            self.problems.at(&node.place, message, Some(hint));
+        }
+        let Some(segment) = table.get("segment") else { return };
+        let length = table.duration("segment");
+        if length.subsec_nanos() != 0 || length > SEGMENT_MAX {
+            let message = format!("`segment` of store `{name}` is {}", format_duration(length));
+            let hint = format!("use whole seconds, at most {}", format_duration(SEGMENT_MAX));
+            return self.problems.at(&segment.place, message, Some(hint));
+        }
+        self.ring_holds_retention(name, table, segment, retention);
+    }
+
+    /// The ring must have been round only after what it keeps has gone: two leaves are being written or emptied.
+    fn ring_holds_retention(&mut self, name: &str, table: &Table, segment: &Node, retention: &Table) {
+        let Some(leaves) = table.get("leaves").and_then(Node::count) else { return };
+        let Some(kept) = retention.duration_or_never("delivered") else { return };
+        let room = table.duration("segment").saturating_mul(leaves.saturating_sub(2));
+        if kept > room {
+            let set = retention.get("delivered").filter(|n| !n.is_default());
+            let message = format!(
+                "`retention.delivered` = {} is longer than store `{name}` has room for: (leaves - 2) × segment = {}",
+                format_duration(kept),
+                format_duration(room)
+            );
+            let hint = "shorten it, or make the tables with more leaves or longer segments".to_owned();
+            self.problems.at(&set.unwrap_or(segment).place, message, Some(hint));
+        }
+    }
+
+    /// The URLs of a store, from `url` or from the file that `url_file` names; none when they cannot be read.
+    fn urls(&mut self, name: &str, table: &Table, place: &Place) -> Vec<(StoreUrl, Place)> {
+        match (table.get("url"), table.get("url_file")) {
+            (Some(_), Some(file)) => {
+                let message = format!("store `{name}` has both `url` and `url_file`");
+                self.problems.at(&file.place, message, Some("leave one of them out".to_owned()));
+                Vec::new()
+            }
+            (Some(url), None) => {
+                let of = |node: &Node| Some((StoreUrl::new(node.text()?), node.place.clone()));
+                url.list().map_or_else(|| of(url).into_iter().collect(), |list| list.iter().filter_map(of).collect())
+            }
+            (None, Some(file)) => self.url_of_file(file).into_iter().collect(),
+            (None, None) => {
+                let hint = "add url = \"sqlite://postroom.db\"".to_owned();
+                self.problems.at(place, format!("store `{name}` has no `url`"), Some(hint));
+                Vec::new()
+            }
+        }
+    }
+
+    fn url_of_file(&mut self, file: &Node) -> Option<(StoreUrl, Place)> {
+        let path = file.text().filter(|p| !p.is_empty())?;
+        let read = std::fs::read_to_string(self.sources.cwd.join(path));
+        match read.map(|text| text.trim().to_owned()) {
+            Ok(url) if url.is_empty() => {
+                self.problems.at(&file.place, format!("the file {path} is empty; it must hold a URL"), None);
+                None
+            }
+            Ok(url) => Some((StoreUrl::new(url), file.place.clone())),
+            Err(error) => {
+                self.problems.at(&file.place, format!("cannot read {path}: {}", reason(&error)), None);
+                None
+            }
+        }
+    }
+}
+
+fn postgres(table: &Table) -> PostgresConfig {
+    let small = |key| table.get(key).and_then(Node::count).and_then(|n| u16::try_from(n).ok());
+    PostgresConfig {
+        schema: table.text("schema").unwrap_or_default().to_owned(),
+        pooler: match table.text("pooler") {
+            Some("none") => PoolerConfig::None,
+            Some("transaction") => PoolerConfig::Transaction,
+            _ => PoolerConfig::Auto,
+        },
+        lanes: small("lanes"),
+        leaves: small("leaves"),
+        segment: table.get("segment").map(|_| table.duration("segment")),
+    }
+}
+
+/// Whether the store would take it.
+fn fits_schema(name: &str) -> bool {
+    name.len() <= 55
+        && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+fn reason(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "it does not exist".to_owned(),
+        std::io::ErrorKind::InvalidData => "it is not UTF-8 text".to_owned(),
+        std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        _ => error.to_string(),
+    }
+}

@@ -1,0 +1,120 @@
+//! The log: appending by hand, listing, and what the store holds in all.
+
+use std::sync::Arc;
+
+use postroom_core::view::{EventRow, StoreRow};
+use postroom_core::{Event, Filter, Outbox as _, Page, Selection, StoreError};
+use sqlx::postgres::PgRow;
+use sqlx::{Postgres, QueryBuilder, Row as _};
+
+use super::selection;
+use crate::database::Session;
+use crate::error::Fault;
+use crate::events::{count, event_row, signed};
+use crate::routes;
+use crate::store::{self, Inner};
+
+/// How many of the newest events are looked at for `unmatched`, of all lanes together.
+const UNMATCHED_AMONG: i64 = 10_000;
+
+pub(super) async fn append(inner: &Arc<Inner>, events: &[Event]) -> Result<Vec<String>, StoreError> {
+    let store = store::Postgres { inner: Arc::clone(inner) };
+    let mut tx = store.begin().await?;
+    let appended = store.append_many(&mut tx, events).await?;
+    let ids = appended.ids().to_vec();
+    tx.commit().await.map_err(|e| Fault::Commit(e).at("append", &inner.db.place))?;
+    appended.wake();
+    Ok(ids)
+}
+
+/// The columns of a list; the payload stays where it is.
+const COLUMNS: &str = "l.seq, l.id, l.type, l.key, l.aggregate_type, l.aggregate_id, l.tenant, \
+     l.occurred_at, l.available_at, l.appended_at, l.payload_bytes";
+
+pub(super) async fn list(inner: &Inner, which: &Selection, page: Page) -> Result<Vec<EventRow>, StoreError> {
+    let (order, limit) = match page {
+        Page::Newest { limit, .. } => ("desc", signed(limit as u64)),
+        Page::Oldest { limit, .. } => ("asc", signed(limit as u64)),
+    };
+    // Numbers are in order within each lane: the first of every lane, and the first of those.
+    let mut query = if selection::is_narrow(which) {
+        inner.db.sql.builder(&format!("select * from (select {COLUMNS} from postroom.event l where "))
+    } else {
+        let mut query = inner.db.sql.builder("select e.* from generate_series(0, ");
+        query.push_bind(i32::from(inner.ring.lanes) - 1);
+        let each = format!(
+            ") as g(lane) cross join lateral (select {COLUMNS} from postroom.event l where l.lane = g.lane::int2 and "
+        );
+        query.push(inner.db.sql.made(&each));
+        query
+    };
+    place(&mut query, page);
+    selection::on_log(&mut query, which);
+    if selection::is_narrow(which) {
+        query.push(" offset 0");
+    } else {
+        query.push(format_args!(" order by l.seq {order} limit ")).push_bind(limit);
+    }
+    query.push(format_args!(") e order by e.seq {order} limit ")).push_bind(limit);
+    let store = inner.name.clone();
+    inner
+        .db
+        .read("events", move |session| {
+            Box::pin(async move {
+                let rows = query.build().persistent(false).fetch_all(&mut *session.conn).await?;
+                Ok(rows.iter().map(|row| event_row(&store, row)).collect::<Result<_, _>>()?)
+            })
+        })
+        .await
+}
+
+fn place(query: &mut QueryBuilder<Postgres>, page: Page) {
+    match page {
+        Page::Newest { before, .. } => query.push("l.seq < ").push_bind(before.unwrap_or(i64::MAX)),
+        Page::Oldest { after, .. } => query.push("l.seq > ").push_bind(after),
+    };
+}
+
+/// Whether a filter wants the event of a row with `type`, `aggregate_type` and `tenant`.
+pub(super) fn wanted(filter: &Filter, row: &PgRow) -> Result<bool, sqlx::Error> {
+    Ok(filter.matches_parts(row.try_get("type")?, row.try_get("aggregate_type")?, row.try_get("tenant")?))
+}
+
+pub(super) async fn store(inner: &Arc<Inner>) -> Result<StoreRow, StoreError> {
+    let shared = Arc::clone(inner);
+    inner.db.read("store", move |session| Box::pin(async move { Ok(store_row(session, &shared).await?) })).await
+}
+
+async fn store_row(session: &mut Session, inner: &Inner) -> Result<StoreRow, sqlx::Error> {
+    let row = session.sql.query(include_str!("../sql/store.sql")).bind(inner.schema.clone());
+    let row = row.fetch_one(&mut *session.conn).await?;
+    Ok(StoreRow {
+        store: inner.name.clone(),
+        kind: "postgres",
+        reachable: true,
+        schema_version: row.try_get("schema_version")?,
+        events: count(row.try_get("events")?),
+        bytes: Some(count(row.try_get("bytes")?)),
+        unmatched: unmatched(session, inner.ring.lanes).await?,
+        note: String::new(),
+    })
+}
+
+async fn unmatched(session: &mut Session, lanes: i16) -> Result<u64, sqlx::Error> {
+    let routes = routes::all(session).await?;
+    let newest = session.sql.query(
+        "select l.type, l.aggregate_type, l.tenant from generate_series(0, $1 - 1) as g(lane) cross join lateral ( \
+           select * from postroom.event l where l.lane = g.lane::int2 order by l.seq desc limit $2) l",
+    );
+    let each = (UNMATCHED_AMONG / i64::from(lanes)).max(1);
+    let rows = newest.bind(i32::from(lanes)).bind(each).fetch_all(&mut *session.conn).await?;
+    let mut unmatched = 0;
+    for row in &rows {
+        let mut matched = false;
+        for route in &routes {
+            matched |= wanted(&route.filter, row)?;
+        }
+        unmatched += u64::from(!matched);
+    }
+    Ok(unmatched)
+}

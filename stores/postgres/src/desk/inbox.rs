@@ -1,0 +1,54 @@
+//! Acceptances.
+
+use postroom_core::StoreError;
+use postroom_core::view::InboxRow;
+use sqlx::Row as _;
+use sqlx::postgres::PgRow;
+
+use crate::clock::{Time, timestamp};
+use crate::database::Session;
+use crate::events::signed;
+use crate::store::Inner;
+
+pub(super) async fn list(
+    inner: &Inner,
+    consumer: Option<&str>,
+    id: Option<&str>,
+    limit: usize,
+) -> Result<Vec<InboxRow>, StoreError> {
+    let mut query = inner.db.sql.builder("select consumer, id, accepted_at from postroom.inbox where true");
+    for (column, value) in [("consumer", consumer), ("id", id)] {
+        if let Some(value) = value {
+            query.push(format_args!(" and {column} = ")).push_bind(value.to_owned());
+        }
+    }
+    query.push(" order by accepted_at desc, id desc, consumer limit ").push_bind(signed(limit as u64));
+    let store = inner.name.clone();
+    inner
+        .db
+        .read("inbox", move |session| {
+            Box::pin(async move {
+                let rows = query.build().persistent(false).fetch_all(&mut *session.conn).await?;
+                Ok(rows.iter().map(|row| acceptance(&store, row)).collect::<Result<_, _>>()?)
+            })
+        })
+        .await
+}
+
+/// Who accepted one event, in the order they did.
+pub(super) async fn of_event(session: &mut Session, store: &str, id: &str) -> Result<Vec<InboxRow>, sqlx::Error> {
+    let accepted = session
+        .sql
+        .query("select consumer, id, accepted_at from postroom.inbox where id = $1 order by accepted_at, consumer");
+    let rows = accepted.bind(id.to_owned()).fetch_all(&mut *session.conn).await?;
+    rows.iter().map(|row| acceptance(store, row)).collect()
+}
+
+fn acceptance(store: &str, row: &PgRow) -> Result<InboxRow, sqlx::Error> {
+    Ok(InboxRow {
+        store: store.to_owned(),
+        consumer: row.try_get("consumer")?,
+        id: row.try_get("id")?,
+        accepted_at: timestamp(row.try_get::<Time, _>("accepted_at")?.0),
+    })
+}

@@ -1,0 +1,218 @@
+//! Space comes back a leaf at a time: a leaf of the ring is truncated once all its rows are old and nobody needs them.
+//!
+//! What takes long is done before the leaf is locked; under the lock only what may have changed since is looked at. A
+//! leaf that cannot be locked at once is left for the next time: nobody waits for retention.
+
+use std::sync::Arc;
+
+use postroom_core::{StoreError, StoreErrorKind};
+use sqlx::{AssertSqlSafe, Row as _};
+
+use super::audit;
+use super::prune::alone;
+use crate::clock::Time;
+use crate::database::Session;
+use crate::error::{Fault, state_of};
+use crate::events::count;
+use crate::schema::Ring;
+use crate::store::Inner;
+
+/// Leaves whose last turn ended before `cut`: neither the one that takes events now nor the next one.
+fn old(ring: Ring, now: i64, cut: i64) -> impl Iterator<Item = i16> {
+    let (turn, leaves) = (now.div_euclid(1_000_000).div_euclid(ring.segment), i64::from(ring.leaves));
+    (1..leaves - 1)
+        .filter(move |ago| (turn - ago + 1) * ring.segment <= cut.div_euclid(1_000_000))
+        .filter_map(move |ago| i16::try_from((turn - ago).rem_euclid(leaves)).ok())
+}
+
+/// A leaf that may go.
+struct Ready {
+    leaf: i16,
+    /// When it was counted.
+    snapshot: String,
+    lanes: Vec<i16>,
+    rows: Vec<i64>,
+    needed: u64,
+}
+
+impl Ready {
+    fn all(&self) -> u64 {
+        count(self.rows.iter().sum())
+    }
+}
+
+/// Truncates leaves of the log that are older than `cut`; returns how many events are gone for good.
+pub(super) async fn log(inner: &Arc<Inner>, now: i64, cut: i64, dry_run: bool) -> Result<u64, StoreError> {
+    let (mut gone, mut checked) = (0, false);
+    for leaf in old(inner.ring, now, cut) {
+        let ready = inner
+            .db
+            .write_long("prune", move |session| Box::pin(async move { Ok(look(session, leaf, cut).await?) }))
+            .await?;
+        let Some(ready) = ready else { continue };
+        // Counting walks the whole log, so it is done once there is something to truncate, not every time.
+        if !checked {
+            check(inner).await?;
+            checked = true;
+        }
+        if dry_run {
+            gone += ready.all().saturating_sub(ready.needed);
+            continue;
+        }
+        let shared = Arc::clone(inner);
+        gone += inner
+            .db
+            .write_long("prune", move |session| Box::pin(async move { truncate(session, &shared, &ready).await }))
+            .await?;
+    }
+    Ok(gone)
+}
+
+/// What does not add up must be looked at while everything is still there.
+async fn check(inner: &Inner) -> Result<(), StoreError> {
+    let rows = audit::audit(inner).await?;
+    let Some(row) = rows.iter().find(|row| !row.differences.is_empty()) else { return Ok(()) };
+    let (route, lane, differences) = (&row.route, row.lane, row.differences.join("; "));
+    let message = format!("the counts of route {route:?}, lane {lane}, do not agree: {differences}");
+    Err(StoreError::new(StoreErrorKind::Conflict, "prune", message)
+        .hint("no event was removed; `postroom audit` shows the counts"))
+}
+
+/// A text as it reads for a leaf.
+fn of_leaf(session: &Session, text: &str, leaf: i16) -> Arc<str> {
+    session.sql.made(&text.replace("{leaf}", &leaf.to_string())).into()
+}
+
+async fn run(session: &mut Session, text: &str) -> Result<(), sqlx::Error> {
+    let text = session.sql.made(text);
+    sqlx::raw_sql(AssertSqlSafe(text)).execute(&mut *session.conn).await.map(drop)
+}
+
+/// Whether a leaf has rows, all older than `cut`, that every route has passed.
+async fn look(session: &mut Session, leaf: i16, cut: i64) -> Result<Option<Ready>, sqlx::Error> {
+    let any = of_leaf(session, "select exists (select from postroom.log_{leaf})", leaf);
+    let any = session.sql.query_made(any).fetch_one(&mut *session.conn).await?;
+    if !any.try_get::<bool, _>(0)? || is_held(session, leaf).await? {
+        return Ok(None);
+    }
+    let text = of_leaf(session, include_str!("../sql/leaf.sql"), leaf);
+    let row = session.sql.query_made(text).bind(Time(cut)).fetch_one(&mut *session.conn).await?;
+    let ready = Ready {
+        leaf,
+        snapshot: row.try_get("snap")?,
+        lanes: row.try_get("lanes")?,
+        rows: row.try_get("rows")?,
+        needed: count(row.try_get("needed")?),
+    };
+    Ok((!row.try_get::<bool, _>("young")?).then_some(ready))
+}
+
+async fn is_held(session: &mut Session, leaf: i16) -> Result<bool, sqlx::Error> {
+    let text = of_leaf(session, include_str!("../sql/leaf_held.sql"), leaf);
+    session.sql.query_made(text).fetch_one(&mut *session.conn).await?.try_get(0)
+}
+
+/// Truncates a leaf of the log, if it still may go; returns how many events are gone for good.
+async fn truncate(session: &mut Session, inner: &Inner, ready: &Ready) -> Result<u64, Fault> {
+    if !alone(session, inner).await? {
+        return Ok(0);
+    }
+    // Who registers a route waits: it must not rest on rows that are about to go.
+    run(session, "select from postroom.truncated order by lane for update").await?;
+    run(session, "savepoint leaf").await?;
+    let leaf = ready.leaf;
+    let mut kept = evacuate(session, leaf).await?;
+    if !lock(session, &format!("postroom.log_{leaf}")).await? {
+        return Ok(0);
+    }
+    // Whoever wrote to it has ended by now; what they committed since it was counted was not looked at.
+    let late = of_leaf(session, include_str!("../sql/leaf_late.sql"), leaf);
+    let late = session.sql.query_made(late).bind(ready.snapshot.clone()).fetch_one(&mut *session.conn).await?;
+    if late.try_get(0)? || is_held(session, leaf).await? {
+        run(session, "rollback to savepoint leaf").await?;
+        return Ok(0);
+    }
+    kept += evacuate(session, leaf).await?;
+    let add = session.sql.query(
+        "update postroom.truncated t set rows = t.rows + n.rows \
+         from unnest($1::int2[], $2::int8[]) as n(lane, rows) where t.lane = n.lane",
+    );
+    add.bind(ready.lanes.clone()).bind(ready.rows.clone()).execute(&mut *session.conn).await?;
+    run(session, &format!("truncate postroom.log_{leaf}")).await?;
+    tracing::info!(store = inner.name, leaf, events = ready.all(), kept, "leaf truncated");
+    Ok(ready.all().saturating_sub(kept))
+}
+
+async fn evacuate(session: &mut Session, leaf: i16) -> Result<u64, sqlx::Error> {
+    let text = of_leaf(session, include_str!("../sql/evacuate.sql"), leaf);
+    Ok(session.sql.query_made(text).execute(&mut *session.conn).await?.rows_affected())
+}
+
+/// Locks a leaf against everybody, if that can be had at once; else everything since the savepoint is undone.
+async fn lock(session: &mut Session, table: &str) -> Result<bool, sqlx::Error> {
+    run(session, "set local lock_timeout = '50ms'").await?;
+    match run(session, &format!("lock table {table} in access exclusive mode")).await {
+        Err(error) if state_of(&error).as_deref() == Some("55P03") => {
+            run(session, "rollback to savepoint leaf").await?;
+            Ok(false)
+        }
+        locked => locked.map(|()| true),
+    }
+}
+
+/// Truncates leaves of receipts that are older than `cut`; returns how many rows those were.
+pub(super) async fn receipts(inner: &Arc<Inner>, now: i64, cut: i64, dry_run: bool) -> Result<u64, StoreError> {
+    let mut gone = 0;
+    for leaf in old(inner.ring, now, cut) {
+        let shared = Arc::clone(inner);
+        gone += inner
+            .db
+            .write_long("prune", move |session| {
+                Box::pin(async move { truncate_receipts(session, &shared, leaf, cut, dry_run).await })
+            })
+            .await?;
+    }
+    Ok(gone)
+}
+
+async fn truncate_receipts(
+    session: &mut Session,
+    inner: &Inner,
+    leaf: i16,
+    cut: i64,
+    dry_run: bool,
+) -> Result<u64, Fault> {
+    let text = "select count(*), coalesce(bool_or(at >= $1), false) from postroom.receipt_{leaf}";
+    let text = of_leaf(session, text, leaf);
+    let look = session.sql.query_made(Arc::clone(&text)).bind(Time(cut)).fetch_one(&mut *session.conn).await?;
+    let (rows, young): (i64, bool) = (look.try_get(0)?, look.try_get(1)?);
+    if dry_run || rows == 0 || young {
+        return Ok(if young { 0 } else { count(rows) });
+    }
+    run(session, "savepoint leaf").await?;
+    if !alone(session, inner).await? || !lock(session, &format!("postroom.receipt_{leaf}")).await? {
+        return Ok(0);
+    }
+    let look = session.sql.query_made(text).bind(Time(cut)).fetch_one(&mut *session.conn).await?;
+    if look.try_get(1)? {
+        return Ok(0);
+    }
+    run(session, &format!("truncate postroom.receipt_{leaf}")).await?;
+    Ok(count(look.try_get(0)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_leaf_is_old_when_its_turn_ended_before_the_cut_and_it_is_neither_current_nor_next() {
+        let ring = Ring { lanes: 1, leaves: 5, segment: 100 };
+        let second = 1_000_000;
+        let at = |now: i64, cut: i64| old(ring, now * second, cut * second).collect::<Vec<_>>();
+        assert_eq!(at(1250, 1250), [1, 0, 4], "2 is current, 3 is next");
+        assert_eq!(at(1250, 1199), [0, 4]);
+        assert_eq!(at(1250, 1100), [0, 4]);
+        assert_eq!(at(1250, 999), Vec::<i16>::new());
+    }
+}

@@ -1,0 +1,193 @@
+//! Where is my event? Everything known of one, on every route.
+
+use std::sync::Arc;
+
+use postroom_core::view::{AttemptRow, RouteTimeline, Timeline};
+use postroom_core::{Event, StoreError};
+use serde_json::Value;
+use sqlx::Row as _;
+use sqlx::postgres::PgRow;
+
+use super::audit::number;
+use super::dead::{attempts as tries, parse_state};
+use super::{inbox, lanes};
+use crate::clock::{Time, micros, timestamp};
+use crate::database::Session;
+use crate::error::Fault;
+use crate::events::{COLUMNS, Logged, count, event_row};
+use crate::routes::{self, Registered};
+use crate::store::Inner;
+
+pub(super) async fn of(inner: &Arc<Inner>, id: &str, with_payload: bool) -> Result<Option<Timeline>, StoreError> {
+    let (shared, id) = (Arc::clone(inner), id.to_owned());
+    inner
+        .db
+        .read("event", move |session| {
+            Box::pin(async move {
+                let now = shared.now(session).await?;
+                timeline(session, &shared.name, &id, with_payload, now).await
+            })
+        })
+        .await
+}
+
+async fn timeline(
+    session: &mut Session,
+    store: &str,
+    id: &str,
+    with_payload: bool,
+    now: i64,
+) -> Result<Option<Timeline>, Fault> {
+    let rows = session.sql.query("select * from postroom.event l where l.id = $1 order by l.seq").bind(id.to_owned());
+    let mut rows = rows.fetch_all(&mut *session.conn).await?;
+    let Some(row) = rows.pop() else { return Ok(None) };
+    let same_id_at = rows.iter().map(|row| row.try_get("seq")).collect::<Result<_, _>>()?;
+    let Some(logged) = logged(session, &row, with_payload).await? else { return Ok(None) };
+    let mut on_routes = Vec::new();
+    for route in routes::all(session).await? {
+        on_routes.push(on_route(session, route, &logged, now).await?);
+    }
+    let event = &logged.event;
+    Ok(Some(Timeline {
+        event: event_row(store, &row)?,
+        lane: number(logged.lane),
+        content_type: event.content_type.clone(),
+        correlation_id: event.correlation().to_owned(),
+        causation_id: event.causation_id.clone(),
+        schema_version: event.schema_version,
+        headers: event.headers.clone(),
+        attributes: event.attributes.clone(),
+        payload: with_payload.then(|| payload(event)),
+        routes: on_routes,
+        inbox: inbox::of_event(session, store, id).await?,
+        same_id_at,
+    }))
+}
+
+/// The whole event; its payload only when it is asked for. `None` when its leaf was truncated meanwhile.
+async fn logged(session: &mut Session, row: &PgRow, with_payload: bool) -> Result<Option<Logged>, sqlx::Error> {
+    let evacuated: bool = row.try_get("evacuated")?;
+    let text = format!(
+        "select {COLUMNS}, case when $3 then l.payload end from {} l where l.lane = $1 and l.seq = $2",
+        if evacuated { "postroom.evacuated" } else { "postroom.log" }
+    );
+    let found = session.sql.query_made(session.sql.made(&text).into());
+    let found = found.bind(row.try_get::<i16, _>("lane")?).bind(row.try_get::<i64, _>("seq")?).bind(with_payload);
+    found.fetch_optional(&mut *session.conn).await?.as_ref().map(Logged::read).transpose()
+}
+
+/// JSON as it is, anything else as text.
+fn payload(event: &Event) -> Value {
+    let json = if event.is_json() { event.payload_as().ok() } else { None };
+    json.unwrap_or_else(|| Value::String(String::from_utf8_lossy(&event.payload).into_owned()))
+}
+
+async fn on_route(session: &mut Session, route: Registered, logged: &Logged, now: i64) -> Result<RouteTimeline, Fault> {
+    let receipt = receipt(session, &route.name, logged).await?;
+    let parked = session
+        .sql
+        .query("select state, due, key from postroom.delivery where seq = $1 and route = $2 order by replay limit 1");
+    let parked = parked.bind(logged.seq).bind(route.name.clone()).fetch_optional(&mut *session.conn).await?;
+    let mut line = RouteTimeline {
+        attempts: attempts(session, &route.name, logged.seq).await?,
+        state: "delivered",
+        delivered_at: receipt.as_ref().filter(|r| !r.discarded).map(|r| timestamp(r.at)),
+        receipt: receipt.as_ref().and_then(|r| r.coordinates.clone()),
+        due_at: None,
+        blocked_by: None,
+        route: route.name.clone(),
+    };
+    if let Some(parked) = parked {
+        line.state = parse_state(parked.try_get("state")?)?.as_str();
+        line.due_at = parked.try_get::<Option<Time>, _>("due")?.map(|at| timestamp(at.0));
+        if line.state == "blocked" {
+            line.blocked_by = blocker(session, &route.name, parked.try_get("key")?, logged.seq).await?;
+        }
+        return Ok(line);
+    }
+    line.state = match receipt {
+        Some(receipt) if receipt.discarded => "discarded",
+        Some(_) => "delivered",
+        None => by_position(session, &route, logged, now, &mut line).await?,
+    };
+    Ok(line)
+}
+
+/// The state of an event that has neither a delivery of its own nor a receipt.
+async fn by_position(
+    session: &mut Session,
+    route: &Registered,
+    logged: &Logged,
+    now: i64,
+    line: &mut RouteTimeline,
+) -> Result<&'static str, Fault> {
+    let Logged { tx, seq, appended_at, event, .. } = logged;
+    let lanes = lanes::of(session, &route.name).await?;
+    let Some(lane) = lanes.iter().find(|at| at.number == logged.lane) else {
+        return Err(routes::no_checkpoint(&route.name).into());
+    };
+    if lane.began_after(*tx, *seq) || route.start_at.is_some_and(|start| *appended_at < start) {
+        return Ok("before_start");
+    }
+    if !route.filter.matches_parts(&event.event_type, event.aggregate_type.as_deref(), event.tenant.as_deref()) {
+        return Ok("filtered");
+    }
+    if lane.is_settled(*tx, *seq) {
+        return Ok("delivered");
+    }
+    if let Some(at) = event.available_at.filter(|at| micros(*at) > now) {
+        line.due_at = Some(at);
+        return Ok("delayed");
+    }
+    line.blocked_by = blocker(session, &route.name, event.ordering_key().map(str::to_owned), *seq).await?;
+    Ok(if line.blocked_by.is_some() { "blocked" } else { "due" })
+}
+
+/// The id of the first event of the key that this one waits for.
+async fn blocker(
+    session: &mut Session,
+    route: &str,
+    key: Option<String>,
+    seq: i64,
+) -> Result<Option<String>, sqlx::Error> {
+    let blocker = session.sql.scalar(include_str!("../sql/blocker.sql")).bind(route.to_owned()).bind(key).bind(seq);
+    blocker.fetch_optional(&mut *session.conn).await
+}
+
+async fn attempts(session: &mut Session, route: &str, seq: i64) -> Result<Vec<AttemptRow>, sqlx::Error> {
+    let rows = session.sql.query(
+        "select attempt, at, outcome, code, error, took_ms, handlers::text as handlers from postroom.attempt \
+         where seq = $1 and route = $2 order by delivery, round, attempt",
+    );
+    let rows = rows.bind(seq).bind(route.to_owned()).fetch_all(&mut *session.conn).await?;
+    let attempt = |row: &PgRow| {
+        Ok(AttemptRow {
+            attempt: tries(row.try_get("attempt")?),
+            at: timestamp(row.try_get::<Time, _>("at")?.0),
+            outcome: row.try_get("outcome")?,
+            code: row.try_get("code")?,
+            error: row.try_get("error")?,
+            took_ms: count(row.try_get("took_ms")?),
+            handlers: serde_json::from_str(row.try_get("handlers")?).map_err(|e| sqlx::Error::Decode(e.into()))?,
+        })
+    };
+    rows.iter().map(attempt).collect()
+}
+
+struct Receipt {
+    discarded: bool,
+    coordinates: Option<String>,
+    at: i64,
+}
+
+/// The newest receipt that covers the event.
+async fn receipt(session: &mut Session, route: &str, logged: &Logged) -> Result<Option<Receipt>, sqlx::Error> {
+    let receipt = session.sql.query(include_str!("../sql/receipts.sql")).bind(route.to_owned());
+    let row = receipt.bind(logged.lane).bind(logged.seq).fetch_optional(&mut *session.conn).await?;
+    let Some(row) = row else { return Ok(None) };
+    Ok(Some(Receipt {
+        discarded: row.try_get("discarded")?,
+        coordinates: row.try_get("coordinates")?,
+        at: row.try_get::<Time, _>("at")?.0,
+    }))
+}

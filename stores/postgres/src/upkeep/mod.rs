@@ -1,0 +1,52 @@
+//! Looking after the store on its server: rights, sizes, the sequence, and another cluster.
+//!
+//! Works on a store whose identity was not checked, because that is what it mends.
+
+mod identity;
+mod roles;
+mod stats;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use postroom_core::view::{Accepted, Repaired, StoreStats};
+use postroom_core::{Actor, StoreError, Upkeep};
+
+use crate::schema;
+use crate::store::Inner;
+
+/// The upkeep of one store.
+pub(crate) struct PostgresUpkeep(pub(crate) Arc<Inner>);
+
+#[async_trait]
+impl Upkeep for PostgresUpkeep {
+    fn roles(&self) -> String {
+        roles::script(&self.0)
+    }
+
+    async fn stats(&self) -> Result<StoreStats, StoreError> {
+        schema::check(&self.0.db).await?;
+        let inner = Arc::clone(&self.0);
+        let work =
+            self.0.db.read("measure", move |session| Box::pin(async move { stats::collect(session, &inner).await }));
+        work.await
+    }
+
+    async fn repair(&self, dry_run: bool, actor: &Actor) -> Result<Repaired, StoreError> {
+        schema::check(&self.0.db).await?;
+        let (inner, actor) = (Arc::clone(&self.0), actor.clone());
+        let work = self.0.db.write("repair", move |session| {
+            Box::pin(async move { identity::repair(session, &inner, dry_run, &actor).await })
+        });
+        work.await
+    }
+
+    async fn accept_identity(&self, dry_run: bool, actor: &Actor) -> Result<Accepted, StoreError> {
+        schema::check(&self.0.db).await?;
+        let (inner, actor) = (Arc::clone(&self.0), actor.clone());
+        let work = self.0.db.write_long("accept identity", move |session| {
+            Box::pin(async move { identity::accept(session, &inner, dry_run, &actor).await })
+        });
+        work.await
+    }
+}

@@ -1,0 +1,100 @@
+//! How large things are, and who keeps the server from cleaning up.
+
+use std::sync::Arc;
+
+use postroom_core::view::{Horizon, LeafStats, StoreStats, TableStats};
+use sqlx::Row as _;
+use sqlx::postgres::PgRow;
+
+use crate::clock::{Time, timestamp};
+use crate::database::Session;
+use crate::error::Fault;
+use crate::events::count;
+use crate::store::Inner;
+
+/// Up to this size a leaf's events are counted; beyond it the server's estimate must do.
+const COUNTED_BYTES_MAX: i64 = 64 << 20;
+
+pub(super) async fn collect(session: &mut Session, inner: &Inner) -> Result<StoreStats, Fault> {
+    Ok(StoreStats {
+        store: inner.name.clone(),
+        leaves: leaves(session, inner).await?,
+        tables: tables(session, inner).await?,
+        last_number: number(session, "select last_value - (not is_called)::int from postroom.log_seq").await?,
+        truncated: count(number(session, "select coalesce(sum(rows), 0)::int8 from postroom.truncated").await?),
+        checkpoints: count(
+            number(session, "select count(*) from (select from postroom.checkpoint limit 1000000) c").await?,
+        ),
+        horizon: horizon(session).await?,
+    })
+}
+
+async fn number(session: &mut Session, text: &'static str) -> Result<i64, Fault> {
+    Ok(session.sql.scalar(text).fetch_one(&mut *session.conn).await?)
+}
+
+async fn leaves(session: &mut Session, inner: &Inner) -> Result<Vec<LeafStats>, Fault> {
+    let query = session.sql.query(include_str!("../sql/upkeep/leaves.sql")).bind(inner.clock());
+    let rows = query.fetch_all(&mut *session.conn).await?;
+    let mut leaves = Vec::new();
+    for row in &rows {
+        let number: i32 = row.try_get("leaf")?;
+        let mut leaf = LeafStats {
+            leaf: u32::try_from(number).unwrap_or_default(),
+            current: row.try_get("current")?,
+            rows: count(row.try_get("estimate")?),
+            rows_estimated: true,
+            bytes: count(row.try_get("bytes")?),
+            oldest: None,
+            newest: None,
+        };
+        if row.try_get("readable")? {
+            look_into(session, &mut leaf, row.try_get::<i64, _>("heap")? <= COUNTED_BYTES_MAX).await?;
+        }
+        leaves.push(leaf);
+    }
+    Ok(leaves)
+}
+
+/// Adds what only the leaf itself knows.
+async fn look_into(session: &mut Session, leaf: &mut LeafStats, counted: bool) -> Result<(), Fault> {
+    let text = include_str!("../sql/upkeep/leaf.sql").replace("{leaf}", &leaf.leaf.to_string());
+    let query = session.sql.query_made(Arc::from(session.sql.made(&text))).bind(counted);
+    let row = query.fetch_one(&mut *session.conn).await?;
+    leaf.oldest = time(&row, "oldest")?;
+    leaf.newest = time(&row, "newest")?;
+    if let Some(rows) = row.try_get::<Option<i64>, _>("rows")? {
+        (leaf.rows, leaf.rows_estimated) = (count(rows), false);
+    }
+    Ok(())
+}
+
+async fn tables(session: &mut Session, inner: &Inner) -> Result<Vec<TableStats>, Fault> {
+    let query = session.sql.query(include_str!("../sql/upkeep/tables.sql")).bind(inner.schema.clone());
+    let rows = query.fetch_all(&mut *session.conn).await?;
+    let table = |row: &PgRow| {
+        Ok(TableStats {
+            table: row.try_get("name")?,
+            rows: count(row.try_get("rows")?),
+            dead_rows: count(row.try_get("dead")?),
+            bytes: count(row.try_get("bytes")?),
+        })
+    };
+    rows.iter().map(table).collect()
+}
+
+async fn horizon(session: &mut Session) -> Result<Option<Horizon>, Fault> {
+    let query = session.sql.query(include_str!("../sql/upkeep/horizon.sql"));
+    let Some(row) = query.fetch_optional(&mut *session.conn).await? else { return Ok(None) };
+    Ok(Some(Horizon {
+        age_transactions: count(row.try_get::<Option<i32>, _>("age")?.unwrap_or_default().into()),
+        kind: row.try_get("kind")?,
+        name: row.try_get("name")?,
+        note: row.try_get("note")?,
+        since: time(&row, "since")?,
+    }))
+}
+
+fn time(row: &PgRow, column: &str) -> Result<Option<postroom_core::Timestamp>, sqlx::Error> {
+    Ok(row.try_get::<Option<Time>, _>(column)?.map(|at| timestamp(at.0)))
+}

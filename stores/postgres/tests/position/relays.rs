@@ -1,0 +1,94 @@
+//! Relays over the store that die: one after the other, each takes over what the one before it had.
+
+use std::time::{Duration, Instant};
+
+use postroom_core::{Budget, RouteHealth, Settlement, Store as _};
+
+use crate::checker::Fact;
+use crate::load::Load;
+use crate::readers::{delivered, fact, relay, route};
+use crate::shop::Shop;
+
+/// Most deliveries in hand.
+const IN_HAND: usize = 200;
+const LEASE: Duration = Duration::from_millis(400);
+/// How long the last relay may take after the load.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What the relays did.
+#[derive(Debug, Default)]
+pub(crate) struct Relayed {
+    pub(crate) seen: Vec<Fact>,
+    pub(crate) takes: usize,
+    pub(crate) take_overs: usize,
+    /// In the hands of relays that died: so many may come twice.
+    pub(crate) in_hand: usize,
+}
+
+/// How a relay ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// With deliveries in hand.
+    Dies,
+    /// Between a settle and the next take.
+    DiesIdle,
+    /// Gives its lanes up.
+    Stops,
+}
+
+/// Delivers what the load appends until it has ended and all lanes have nothing more.
+pub(crate) async fn deliver(shop: &Shop, load: &Load, lanes: usize) -> Relayed {
+    let mut random = fastrand::Rng::with_seed(7);
+    let mut relayed = Relayed::default();
+    let mut over: Option<Instant> = None;
+    loop {
+        let store = shop.another().await;
+        let source = store.source(&relay(LEASE), &route()).await.unwrap();
+        let end = [End::Dies, End::DiesIdle, End::Stops][random.usize(..3)];
+        let (began, life) = (Instant::now(), Duration::from_millis(random.u64(500..1_500)));
+        let (mut renewed, mut empty) = (Instant::now(), 0);
+        loop {
+            if over.is_none() && load.is_over() {
+                over = Some(Instant::now());
+            }
+            let dies = over.is_none() && began.elapsed() > life;
+            if dies && end != End::Dies {
+                break;
+            }
+            if renewed.elapsed() > LEASE / 3 {
+                renewed = Instant::now();
+                source.renew(&RouteHealth::running()).await.unwrap();
+            }
+            let take = source.take(Budget { rows: IN_HAND, bytes: 64 << 20 }).await.unwrap();
+            assert_eq!(take.standing.halted, None);
+            relayed.takes += 1;
+            relayed.seen.extend(take.deliveries.iter().map(fact));
+            if dies {
+                relayed.in_hand += take.deliveries.len();
+                break;
+            }
+            let settlements: Vec<Settlement> = take.deliveries.iter().map(delivered).collect();
+            let standing = source.settle(&settlements).await.unwrap();
+            assert_eq!(standing.lost, [], "there is nobody else");
+            let over = over.is_some_and(|over| {
+                assert!(
+                    over.elapsed() < PATIENCE,
+                    "after {PATIENCE:?} of {lanes} lanes {} are held",
+                    take.standing.lanes
+                );
+                take.standing.lanes == lanes && take.deliveries.is_empty() && !take.more
+            });
+            empty = if over { empty + 1 } else { 0 };
+            if empty == 3 {
+                return relayed;
+            }
+            if !take.more {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        }
+        relayed.take_overs += 1;
+        if end == End::Stops {
+            source.release().await.unwrap();
+        }
+    }
+}
