@@ -10,7 +10,7 @@ use postroom_core::{Budget, Event, RelayIdentity, RouteDefinition, Start, Store,
 use postroom_postgres::{Postgres, PostgresOptions};
 use sqlx::{AssertSqlSafe, PgPool};
 
-/// A database with the store's tables and one of the application's own.
+/// A database with the store's tables and two of the application's own.
 #[derive(Debug)]
 pub struct Shop {
     /// The store, opened by the tables' owner.
@@ -30,6 +30,7 @@ impl Shop {
         let store = Postgres::open(options).await.unwrap();
         let shop = Self { store, servers, database };
         shop.run("create table orders (id text primary key, total int not null)").await;
+        shop.run("create table booked (order_id text not null, total int not null)").await;
         shop
     }
 
@@ -90,3 +91,8 @@ impl Shop {
         self.taken().await.iter().map(|event| event.id.clone()).collect()
     }
 }
+
+/// The Rust program of the page is compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/postgres.md")]
+mod page {}
