@@ -29,7 +29,7 @@ pub struct RelayOptions {
     pub in_flight_max: usize,
     /// How long a stop waits for what is in flight. Defaults to 20 seconds.
     pub shutdown_grace: Duration,
-    /// How much one take brings. Defaults to 500 rows, 4 MiB.
+    /// How much one take brings; a quarter of a large `in_flight_max` if that is more. Defaults to 500 rows, 4 MiB.
     pub take: Budget,
     /// How long things are kept; applied once a minute by a relay that owns lanes. `None` never prunes.
     pub retention: Option<Retention>,
@@ -48,6 +48,16 @@ impl Default for RelayOptions {
             retention: Some(Retention::default()),
             drain: false,
         }
+    }
+}
+
+impl RelayOptions {
+    /// A wide window is not filled in small steps: every take costs the store the same few round trips.
+    pub(crate) fn with_take_for_window(mut self) -> Self {
+        let rows = self.take.rows.max(self.in_flight_max / 4);
+        let bytes = self.take.bytes.saturating_mul(rows) / self.take.rows.max(1);
+        self.take = Budget { rows, bytes };
+        self
     }
 }
 

@@ -99,7 +99,7 @@ impl Relay {
     /// A route that a store refuses for good stops the others gracefully and is the error.
     pub async fn run(mut self, shutdown: impl Future<Output = ()> + Send) -> Result<(), RelayError> {
         let clock = self.clock.take().unwrap_or_else(|| Arc::new(SystemClock::new()));
-        let options = Arc::new(self.options);
+        let options = Arc::new(self.options.with_take_for_window());
         let identity = RelayIdentity {
             name: options.name.clone(),
             boot: self.boot,

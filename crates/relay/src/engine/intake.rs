@@ -53,6 +53,7 @@ impl Engine {
             }
         };
         let found = !take.deliveries.is_empty();
+        self.more = take.more;
         let jitter = self.rng.f64();
         self.timing.looked(now, found, take.more, take.next_due, jitter);
         let idle = !found && !take.more && (take.standing.paused || (!take.retrying && others_idle));

@@ -125,6 +125,8 @@ pub(crate) struct Engine {
     next_ticket: u64,
     takes: u64,
     take_running: bool,
+    /// Whether the last take left something behind.
+    more: bool,
     // Settles that ended, and how many had when the take began.
     settles: u64,
     settles_before_take: u64,
@@ -208,6 +210,7 @@ pub(crate) async fn serve(run: RouteRun, around: Surroundings, stop: Cancellatio
         next_ticket: 0,
         takes: 0,
         take_running: false,
+        more: false,
         settles: 0,
         settles_before_take: 0,
         exhausted: false,

@@ -205,7 +205,7 @@ impl Engine {
 
     /// Whether somebody waits for the next settle.
     pub(super) fn urgency(&self) -> Urgency {
-        let drained = self.options.drain && self.flights.is_empty() && self.ready.is_empty();
+        let drained = self.options.drain && !self.more && self.flights.is_empty() && self.ready.is_empty();
         if drained || self.pressed || self.starved || matches!(self.phase, Phase::Stopping { .. }) {
             Urgency::Now
         } else {

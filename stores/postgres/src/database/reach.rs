@@ -15,7 +15,12 @@ use crate::options::{Pooler, PostgresOptions};
 /// How long a server may take to let us in.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Settings of our own sessions. Behind a pooler they would stay with strangers.
-const SETTINGS: [(&str, &str); 4] = [
+///
+/// Compiling a statement to machine code takes longer than any of ours runs. A leaf that was empty when a statement was
+/// planned may be full by now: an index is the better guess.
+const SETTINGS: [(&str, &str); 6] = [
+    ("jit", "off"),
+    ("enable_seqscan", "off"),
     ("statement_timeout", "19s"),
     ("lock_timeout", "10s"),
     ("idle_in_transaction_session_timeout", "30s"),

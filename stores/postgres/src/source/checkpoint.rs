@@ -71,13 +71,22 @@ pub(super) struct Writer {
     pub(super) ring: Ring,
 }
 
-/// Writes checkpoints and receipts in one statement; says which lanes were still ours.
+/// What came of a write.
+#[derive(Debug, Default)]
+pub(super) struct Saved {
+    /// Lanes that were still ours.
+    pub(super) lanes: Vec<i16>,
+    /// Whether the route is paused.
+    pub(super) paused: bool,
+}
+
+/// Writes checkpoints and receipts in one statement.
 pub(super) async fn save(
     session: &mut Session,
     writer: &Writer,
     checkpoints: &[Checkpoint],
     receipts: Receipts,
-) -> Result<Vec<i16>, sqlx::Error> {
+) -> Result<Saved, sqlx::Error> {
     fn column<T>(all: &[Checkpoint], of: impl Fn(&Checkpoint) -> T) -> Vec<T> {
         all.iter().map(of).collect()
     }
@@ -108,7 +117,12 @@ pub(super) async fn save(
         .bind(receipts.coordinates)
         .fetch_all(&mut *session.conn)
         .await?;
-    rows.iter().map(|row| row.try_get(0)).collect()
+    let mut saved = Saved::default();
+    for row in &rows {
+        saved.lanes.push(row.try_get(0)?);
+        saved.paused |= row.try_get::<bool, _>(1)?;
+    }
+    Ok(saved)
 }
 
 /// `{1,2}`

@@ -173,6 +173,11 @@ async fn park_again(session: &mut Session, failed: &[Failed], now: i64) -> Resul
     Ok(parked)
 }
 
+/// One column of failed tries and the rows they belong to.
+fn of_rows<T>(all: &[(&Failed, &Row)], of: impl Fn(&Failed, &Row) -> T) -> Vec<T> {
+    all.iter().map(|(failed, row)| of(failed, row)).collect()
+}
+
 async fn attempts(
     session: &mut Session,
     route: &str,
@@ -184,23 +189,20 @@ async fn attempts(
     if tried.is_empty() {
         return Ok(());
     }
-    fn column<T>(all: &[(&Failed, &Row)], of: impl Fn(&Failed, &Row) -> T) -> Vec<T> {
-        all.iter().map(|(failed, row)| of(failed, row)).collect()
-    }
     session
         .sql
         .query(include_str!("../sql/attempt.sql"))
         .bind(route.to_owned())
         .bind(Time(now))
-        .bind(column(&tried, |_, row| row.handle))
-        .bind(column(&tried, |_, row| row.round))
-        .bind(column(&tried, |f, _| f.attempts.cast_signed()))
-        .bind(column(&tried, |_, row| row.seq))
-        .bind(column(&tried, |f, _| json!(f.failure.kind).as_str().unwrap_or_default().to_owned()))
-        .bind(column(&tried, |f, _| f.failure.code.to_string()))
-        .bind(column(&tried, |f, _| stored(&f.failure.error)))
-        .bind(column(&tried, |f, _| i64::try_from(f.took.as_millis()).unwrap_or(i64::MAX)))
-        .bind(column(&tried, |f, _| json!(f.failure.handlers).to_string().replace("\\u0000", "\u{fffd}")))
+        .bind(of_rows(&tried, |_, row| row.handle))
+        .bind(of_rows(&tried, |_, row| row.round))
+        .bind(of_rows(&tried, |f, _| f.attempts.cast_signed()))
+        .bind(of_rows(&tried, |_, row| row.seq))
+        .bind(of_rows(&tried, |f, _| json!(f.failure.kind).as_str().unwrap_or_default().to_owned()))
+        .bind(of_rows(&tried, |f, _| f.failure.code.to_string()))
+        .bind(of_rows(&tried, |f, _| stored(&f.failure.error)))
+        .bind(of_rows(&tried, |f, _| i64::try_from(f.took.as_millis()).unwrap_or(i64::MAX)))
+        .bind(of_rows(&tried, |f, _| json!(f.failure.handlers).to_string().replace("\\u0000", "\u{fffd}")))
         .execute(&mut *session.conn)
         .await?;
     Ok(())

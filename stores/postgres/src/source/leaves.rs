@@ -62,14 +62,14 @@ impl Leaves {
     }
 
     /// Drops leaves that have nothing left for lanes at these positions.
-    pub(super) fn drop_done<'p>(&mut self, lanes: impl Iterator<Item = (i16, &'p Position)> + Clone) {
+    pub(super) fn drop_done(&mut self, lanes: &[(i16, &Position)]) {
         for (leaf, past) in &self.past {
             let Some(greatest) = &past.greatest else { continue };
-            let done = |(lane, position): (i16, &Position)| {
-                let last = greatest.get(&lane).copied().unwrap_or(0);
+            let done = |(lane, position): &(i16, &Position)| {
+                let last = greatest.get(lane).copied().unwrap_or(0);
                 last <= position.hwm && position.pending.values().all(|lo| last <= *lo)
             };
-            if lanes.clone().all(done) {
+            if lanes.iter().all(done) {
                 self.out.insert(*leaf);
             }
         }
@@ -91,11 +91,11 @@ mod tests {
         assert_eq!(leaves.note(0, &snapshot("10:20:10")), None, "somebody may still write to leaf 2");
         assert_eq!(leaves.note(0, &snapshot("20:20:")), Some(2));
         leaves.learn(2, [(0, 40), (1, 90)].into());
-        leaves.drop_done([(0, &position)].into_iter());
+        leaves.drop_done(&[(0, &position)]);
         assert_eq!(leaves.open().collect::<Vec<_>>(), [0, 1, 3, 4, 5], "2 has nothing left for lane 0");
         assert_eq!(leaves.note(0, &snapshot("20:20:")), Some(3));
         leaves.learn(3, [(0, 41)].into());
-        leaves.drop_done([(0, &position)].into_iter());
+        leaves.drop_done(&[(0, &position)]);
         assert_eq!(leaves.open().collect::<Vec<_>>(), [0, 1, 3, 4, 5], "what is pending may still have number 41");
     }
 
@@ -104,7 +104,7 @@ mod tests {
         let mut leaves = Leaves::all(6);
         leaves.note(0, &snapshot("20:20:"));
         leaves.learn(2, BTreeMap::new());
-        leaves.drop_done([(0, &Position::default())].into_iter());
+        leaves.drop_done(&[(0, &Position::default())]);
         assert!(!leaves.has(2));
         leaves.note(1, &snapshot("20:20:"));
         assert!(leaves.has(2), "it is next");

@@ -4,8 +4,10 @@
 //! change that puts an event aside or ends it is written together with the lane's position. Takes and settles run under one
 //! lock. When an answer is lost, so are the lanes: they are taken again from what is written.
 
+mod aside;
 mod checkpoint;
 mod failures;
+mod forward;
 mod hand;
 mod lane;
 mod leaves;

@@ -171,7 +171,7 @@ pub(super) fn sequence_behind(lane: &Lane, last: i64) -> Option<String> {
 }
 
 async fn vacate(session: &mut Session, writer: &Writer, ours: &[Checkpoint]) -> Result<(), Fault> {
-    let written = checkpoint::save(session, writer, ours, Receipts::default()).await?;
+    let written = checkpoint::save(session, writer, ours, Receipts::default()).await?.lanes;
     let terms: Vec<i64> = ours.iter().filter(|c| written.contains(&c.lane)).map(|c| c.term).collect();
     session
         .sql

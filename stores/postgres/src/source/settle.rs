@@ -9,7 +9,7 @@ use std::sync::Arc;
 use postroom_core::{Settlement, Standing, StoreError, Verdict};
 use sqlx::Row as _;
 
-use super::checkpoint::{self, Checkpoint, Receipts, Writer};
+use super::checkpoint::{self, Checkpoint, Receipts, Saved, Writer};
 use super::failures::{self, Failed, Returned};
 use super::lane::Out;
 use super::{Shared, State};
@@ -42,8 +42,7 @@ struct Work {
 #[derive(Debug)]
 struct Done {
     lanes: BTreeMap<i16, Checkpoint>,
-    /// Lanes that were still ours.
-    written: Vec<i16>,
+    written: Saved,
     /// Of those that came back, the ones that wait in the table now.
     waiting: BTreeSet<i64>,
 }
@@ -68,15 +67,14 @@ impl Shared {
                 lost.push(settlement.lane);
             }
         }
-        if !ours.is_empty() {
-            self.settle_ours(state, ours).await?;
-        }
+        let paused = if ours.is_empty() { false } else { self.settle_ours(state, ours).await? };
         lost.retain(|lane| !state.lost.contains(lane));
         lost.append(&mut state.lost);
-        Ok(Standing { lanes: state.lanes.len(), lost, ..Standing::default() })
+        Ok(Standing { paused, lanes: state.lanes.len(), lost, ..Standing::default() })
     }
 
-    async fn settle_ours(&self, state: &mut State, ours: Vec<(i16, Settlement)>) -> Result<(), StoreError> {
+    /// Settles; says whether the route is paused.
+    async fn settle_ours(&self, state: &mut State, ours: Vec<(i16, Settlement)>) -> Result<bool, StoreError> {
         state.quiet = None;
         let handles: Vec<i64> = ours.iter().map(|(_, settlement)| settlement.handle).collect();
         let work = self.sort(state, ours);
@@ -101,7 +99,7 @@ impl Shared {
             returned.extend(state.out.remove(&handle));
         }
         for (number, checkpoint) in done.lanes {
-            if !done.written.contains(&number) {
+            if !done.written.lanes.contains(&number) {
                 self.lose(state, number);
             } else if let Some(lane) = state.lanes.get_mut(&number) {
                 (lane.unsettled, lane.counts) = (checkpoint.unsettled, checkpoint.counts);
@@ -122,7 +120,7 @@ impl Shared {
                 lane.again.insert(row.seq, row);
             }
         }
-        Ok(())
+        Ok(done.written.paused)
     }
 
     /// Sorts the verdicts into what has to be written.

@@ -54,8 +54,6 @@ pub(super) struct Found {
     pub(super) paused: bool,
     /// Boot ids of live relays that serve the route.
     pub(super) live: Vec<String>,
-    /// When the first live relay's heartbeat ends.
-    pub(super) alive_until: Option<i64>,
     pub(super) retrying: bool,
     /// The last number drawn before this statement looked.
     pub(super) last: i64,
@@ -90,7 +88,6 @@ pub(super) async fn look(session: &mut Session, route: &str, clock: Option<Time>
         lanes,
         paused: first.try_get("paused")?,
         live: first.try_get("live")?,
-        alive_until: first.try_get::<Option<Time>, _>("alive_until")?.map(|until| until.0),
         retrying: first.try_get("retrying")?,
         last: first.try_get("last")?,
         server: Server::read(first)?,

@@ -75,7 +75,7 @@ impl Unsettled {
 pub(crate) fn parse_ranges(text: &str) -> Option<Vec<(i64, i64)>> {
     let inside = text.strip_prefix('{')?.strip_suffix('}')?;
     let mut ranges = Vec::new();
-    for range in inside.split(")").filter(|range| !range.is_empty()) {
+    for range in inside.split(')').filter(|range| !range.is_empty()) {
         let (first, after) = range.trim_start_matches(',').strip_prefix('[')?.split_once(',')?;
         ranges.push((first.parse().ok()?, after.parse::<i64>().ok()? - 1));
     }

@@ -1,5 +1,5 @@
 -- Writes the positions and counts of lanes that are still ours ($1 route, $2 holder), with receipts of what got through, as
--- one durable step. Says which lanes were written; a checkpoint of an older term would be ignored anyway. $3 is the time
+-- one durable step. Says which lanes were written, and whether the route is paused; a checkpoint of an older term would be ignored anyway. $3 is the time
 -- unless it is the database's; $4 and $5 are the ring's segment and leaves; $6 to $17 the lanes, $18 to $22 the receipts.
 with c as materialized (
   select set_config('synchronous_commit', 'on', true), coalesce($3::timestamptz, clock_timestamp()) as now),
@@ -20,4 +20,4 @@ from c, unnest($6::int2[], $7::int8[], $8::int8[], $9::text[], $10::text[], $11:
   $14::int8[], $15::int8[], $16::int8[], $17::int8[])
   as p(lane, term, hwm, pending, los, unsettled, base, seen, delivered, filtered, parked, recovered)
 join ours using (lane, term)
-returning lane
+returning lane, (select paused_by is not null from postroom.route where name = $1)

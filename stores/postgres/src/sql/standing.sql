@@ -3,14 +3,13 @@
 -- was read before. By primary keys and delivery_due.
 with n as materialized (select coalesce($1::timestamptz, clock_timestamp()) as now),
 alive as materialized (
-  select r.boot, r.alive_until, r.routes ? $2 as serves
+  select r.boot, r.routes ? $2 as serves
   from postroom.relay r, n where r.alive_until > n.now and r.seen_at - n.now <= r.alive_until - r.seen_at)
 select n.now, l.lane, l.holder, l.term,
   l.holder in (select boot from alive) as held,
   (select min(d.due) from postroom.delivery d where d.route = $2 and d.lane = l.lane and d.due is not null) as due,
   r.paused_by is not null as paused,
   array(select boot from alive where serves order by boot) as live,
-  (select min(alive_until) from alive) as alive_until,
   exists (select 1 from postroom.delivery d where d.route = $2 and d.state = 'retrying') as retrying,
   (select case when is_called then last_value else 0 end from postroom.log_seq) as last,
   pg_postmaster_start_time() as started,

@@ -11,7 +11,7 @@ use crate::readers::{Reader, StoreReader};
 use crate::shop::{Elsewhere, Shop};
 
 /// How long something may take to come. Readers behind a gate wait for whatever else runs in the cluster.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A reader, and what it has seen in the course of a test.
 pub(crate) struct Watched<R> {

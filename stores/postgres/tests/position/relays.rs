@@ -13,7 +13,7 @@ use crate::shop::Shop;
 const IN_HAND: usize = 200;
 const LEASE: Duration = Duration::from_millis(400);
 /// How long the last relay may take after the load.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// What the relays did.
 #[derive(Debug, Default)]

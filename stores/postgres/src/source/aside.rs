@@ -1,0 +1,135 @@
+//! Writes what a take put aside, with the positions of its lanes.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use postroom_core::StoreError;
+use sqlx::Row as _;
+
+use super::checkpoint::{self, Checkpoint, Receipts, Writer};
+use super::lane::Aside;
+use super::{Shared, State};
+use crate::clock::{Time, span};
+use crate::database::Session;
+use crate::error::Fault;
+use crate::events::signed;
+use crate::release::release;
+
+/// How long a position that only moved may stay unwritten: what a crash makes the next owner read again.
+const UNWRITTEN_MAX: Duration = Duration::from_secs(1);
+
+impl Shared {
+    /// Writes what was put aside with the positions of its lanes, and positions that were long unwritten.
+    pub(super) async fn write(&self, state: &mut State, aside: Vec<Aside>) -> Result<(), StoreError> {
+        let touched: BTreeSet<i16> = aside.iter().map(|one| one.lane).collect();
+        let old = |since: i64| state.now - since >= span(UNWRITTEN_MAX);
+        let stale = state.lanes.values().any(|lane| lane.unwritten_since.is_some_and(old));
+        if touched.is_empty() && !stale {
+            return Ok(());
+        }
+        let due = |lane: &&super::Lane| touched.contains(&lane.number) || lane.unwritten_since.is_some();
+        let checkpoints: Vec<Checkpoint> = state.lanes.values().filter(due).map(Checkpoint::of).collect();
+        let (writer, max, write) = (self.writer(), signed(self.inner.blocked_max), !aside.is_empty());
+        let waiting: Vec<(i16, String)> =
+            aside.iter().filter(|one| one.due.is_none()).filter_map(|one| Some((one.lane, one.key.clone()?))).collect();
+        let tried = checkpoints.clone();
+        let done = self
+            .inner
+            .db
+            .attempt("take", write, move |session| {
+                Box::pin(async move { put_aside(session, &writer, &tried, aside, max).await })
+            })
+            .await;
+        let (written, full) = done.map_err(|fault| {
+            // Memory has moved past what could not be written.
+            self.lose_all(state);
+            fault.at("take", &self.inner.db.place)
+        })?;
+        for (number, key) in waiting {
+            if let Some(lane) = state.lanes.get_mut(&number) {
+                lane.blocks(&key);
+                if full.contains(&key) && !lane.full.contains(&key) {
+                    lane.full.push(key);
+                }
+            }
+        }
+        for checkpoint in checkpoints {
+            if !written.contains(&checkpoint.lane) {
+                self.lose(state, checkpoint.lane);
+            } else if let Some(lane) = state.lanes.get_mut(&checkpoint.lane) {
+                lane.unwritten_since = None;
+            }
+        }
+        Ok(())
+    }
+
+    /// Which key has so many followers that nothing fresh may be read in its lane, in words.
+    pub(super) async fn too_many_followers(&self, state: &mut State) -> Result<Option<String>, StoreError> {
+        let keys: Vec<String> = state.lanes.values().flat_map(|lane| lane.full.iter().cloned()).collect();
+        if keys.is_empty() {
+            return Ok(None);
+        }
+        let (route, max) = (self.route.name.clone(), signed(self.inner.blocked_max));
+        let full = self
+            .inner
+            .db
+            .attempt("take", false, move |session| Box::pin(async move { full_keys(session, &route, keys, max).await }))
+            .await
+            .map_err(|fault| self.failed(state, fault, "take"))?;
+        for lane in state.lanes.values_mut() {
+            lane.full.retain(|key| full.contains(key));
+        }
+        Ok(full
+            .first()
+            .map(|key| format!("key {key:?} has {max} or more events waiting behind a failed one, the limit is {max}")))
+    }
+}
+
+async fn full_keys(session: &mut Session, route: &str, keys: Vec<String>, max: i64) -> Result<Vec<String>, Fault> {
+    let statement = session.sql.query(include_str!("../sql/full_keys.sql"));
+    let rows = statement.bind(route.to_owned()).bind(keys).bind(max).fetch_all(&mut *session.conn).await?;
+    Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
+}
+
+fn column<T>(all: &[Aside], of: impl Fn(&Aside) -> T) -> Vec<T> {
+    all.iter().map(of).collect()
+}
+
+/// Writes checkpoints with what was put aside. Says which lanes were still ours, and which keys have too many followers now.
+async fn put_aside(
+    session: &mut Session,
+    writer: &Writer,
+    checkpoints: &[Checkpoint],
+    aside: Vec<Aside>,
+    max: i64,
+) -> Result<(Vec<i16>, Vec<String>), Fault> {
+    if aside.is_empty() {
+        return Ok((checkpoint::save(session, writer, checkpoints, Receipts::default()).await?.lanes, Vec::new()));
+    }
+    let fenced = super::settle::fence(session, writer, checkpoints).await?;
+    let ours: Vec<Checkpoint> = checkpoints.iter().filter(|c| fenced.lanes.contains(&c.lane)).cloned().collect();
+    let aside: Vec<Aside> = aside.into_iter().filter(|one| fenced.lanes.contains(&one.lane)).collect();
+    session
+        .sql
+        .query(include_str!("../sql/park.sql"))
+        .bind(writer.route.clone())
+        .bind(Time(fenced.now))
+        .bind(column(&aside, |a| a.lane))
+        .bind(column(&aside, |a| a.seq))
+        .bind(column(&aside, |a| a.key.clone()))
+        .bind(column(&aside, |a| if a.due.is_some() { "delayed" } else { "blocked" }))
+        .bind(column(&aside, |a| a.due.is_none()))
+        .bind(column(&aside, |a| a.due.map(Time)))
+        .bind(vec![0_i32; aside.len()])
+        .bind(vec![None::<String>; aside.len()])
+        .bind(vec![None::<String>; aside.len()])
+        .execute(&mut *session.conn)
+        .await?;
+    let mut keys: Vec<String> = aside.into_iter().filter(|one| one.due.is_none()).filter_map(|one| one.key).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    // What they wait for may have gone since the look.
+    release(session, &writer.route, &keys, fenced.now).await?;
+    let full = if keys.is_empty() { Vec::new() } else { full_keys(session, &writer.route, keys, max).await? };
+    Ok((checkpoint::save(session, writer, &ours, Receipts::default()).await?.lanes, full))
+}
