@@ -5,7 +5,7 @@
 //!
 //! Features: `sqlite` (default) for the store on one SQLite file, `postgres` for the one on PostgreSQL, `exec` for handlers
 //! in a child process. TLS to PostgreSQL is a feature of [`sqlx`](postgres::sqlx), chosen by the application.
-//! [`memory`] is for tests.
+//! `tokio-postgres`, `diesel-async` and `sea-orm` append in transactions of those clients. [`memory`] is for tests.
 
 pub use postroom_core::{
     Acceptance, Appended, BreakerPolicy, Delays, Desk, Event, EventError, Failure, FailureKind, Filter, HandlerError,
@@ -30,7 +30,9 @@ pub mod memory {
 /// The store on PostgreSQL.
 #[cfg(feature = "postgres")]
 pub mod postgres {
-    pub use postroom_postgres::{Pooler, Postgres, PostgresOptions};
+    #[cfg(any(feature = "tokio-postgres", feature = "diesel-async", feature = "sea-orm"))]
+    pub use postroom_postgres::adapters;
+    pub use postroom_postgres::{Pooler, Postgres, PostgresOptions, Statement, Value};
     pub use sqlx;
 }
 

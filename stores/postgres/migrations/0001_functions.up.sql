@@ -89,12 +89,16 @@ declare
   at timestamptz := clock_timestamp();
   name text := coalesce(id, postroom.uuid7());
 begin
+  if (octet_length(content_type) between 1 and 255 and content_type !~ '[[:cntrl:]]') is not true then
+    raise exception 'event content_type is missing, longer than 255 bytes or has a control character'
+      using errcode = 'invalid_parameter_value', hint = 'say what the bytes are, for instance application/pdf';
+  end if;
   if (octet_length(type) between 1 and 255 and octet_length(name) between 1 and 64
       and (key is null or octet_length(key) between 1 and 512)
       and (aggregate_id is null or octet_length(aggregate_id) between 1 and 512)
       and octet_length(coalesce(aggregate_type, 'x')) between 1 and 255 and octet_length(coalesce(tenant, 'x')) between 1 and 255
       and octet_length(coalesce(correlation_id, 'x')) between 1 and 255 and octet_length(coalesce(causation_id, 'x')) between 1 and 255
-      and payload is not null and octet_length(content_type) between 1 and 255
+      and payload is not null
       and concat(type, name, key, aggregate_type, aggregate_id, tenant, correlation_id, causation_id) !~ '[[:cntrl:]]'
       and (headers is null or headers = '{}' or jsonb_typeof(headers) = 'object')
       and (attributes is null or attributes = '{}' or jsonb_typeof(attributes) = 'object')) is not true then

@@ -137,7 +137,13 @@ fn grant_for(said: &str, operation: &str) -> String {
     )
 }
 
-fn by_state(state: &str, said: &str, operation: &'static str, place: &str) -> (StoreErrorKind, String, String) {
+/// The same by SQLSTATE, for any client: kind, message and hint.
+pub(crate) fn by_state(
+    state: &str,
+    said: &str,
+    operation: &'static str,
+    place: &str,
+) -> (StoreErrorKind, String, String) {
     use StoreErrorKind as K;
     let (kind, message, hint) = match state {
         "28P01" | "28000" => {

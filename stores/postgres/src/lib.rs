@@ -19,8 +19,11 @@
 //!
 //! The folders follow the contracts: [`Outbox`](postroom_core::Outbox) in `append`, [`Inbox`](postroom_core::Inbox) in
 //! `inbox`, [`Source`](postroom_core::Source) in `source/`, [`Desk`](postroom_core::Desk) in `desk/`,
-//! [`Schema`](postroom_core::Schema) in `schema`, [`Upkeep`](postroom_core::Upkeep) in `upkeep/`; `database` is how all of them reach the server.
+//! [`Schema`](postroom_core::Schema) in `schema`, [`Upkeep`](postroom_core::Upkeep) in `upkeep/`; `statement` has what
+//! producers and consumers execute, whatever their client; `database` is how all of them reach the server.
 
+#[cfg(any(feature = "tokio-postgres", feature = "diesel-async", feature = "sea-orm"))]
+pub mod adapters;
 mod append;
 mod clock;
 mod database;
@@ -35,8 +38,10 @@ mod routes;
 mod schema;
 mod source;
 mod sql;
+mod statement;
 mod store;
 mod upkeep;
 
 pub use options::{Pooler, PostgresOptions};
+pub use statement::{Statement, Value};
 pub use store::Postgres;

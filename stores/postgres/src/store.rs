@@ -10,13 +10,13 @@ use postroom_core::{
 };
 use sqlx::{PgPool, Transaction};
 
-use crate::append::Texts;
 use crate::clock::{Time, micros};
 use crate::database::{Database, Session};
 use crate::desk::PostgresDesk;
 use crate::options::PostgresOptions;
 use crate::schema::{self, PostgresSchema, Ring};
 use crate::source::{PostgresSource, Pulse, Tail};
+use crate::statement::Texts;
 use crate::upkeep::PostgresUpkeep;
 use crate::{identity, routes};
 

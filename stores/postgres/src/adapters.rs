@@ -1,0 +1,27 @@
+//! Appending and accepting in a transaction of another client than sqlx, each behind a feature of its name.
+//!
+//! Every module has the same four functions, `append`, `append_many`, `append_once` and `accept`, and they promise what
+//! [`Outbox`](postroom_core::Outbox) and [`Inbox`](postroom_core::Inbox) do. They execute the same
+//! [`Statement`](crate::Statement)s, so which client wrote an event cannot be told afterwards. The transaction must be in
+//! the database the store was opened on.
+
+use postroom_core::StoreError;
+
+use crate::error::by_state;
+use crate::store::Postgres;
+
+#[cfg(feature = "diesel-async")]
+pub mod diesel_async;
+#[cfg(feature = "sea-orm")]
+pub mod sea_orm;
+#[cfg(feature = "tokio-postgres")]
+pub mod tokio_postgres;
+
+/// Stands for an error without a SQLSTATE: the server did not answer.
+const NO_ANSWER: &str = "08006";
+
+/// What the server's word means, whichever client brought it.
+fn explained(store: &Postgres, operation: &'static str, state: &str, said: &str) -> StoreError {
+    let (kind, message, hint) = by_state(state, said, operation, &store.inner.db.place);
+    StoreError::new(kind, operation, message).hint(hint)
+}
