@@ -57,6 +57,7 @@ impl Shared {
         self.write(state, std::mem::take(&mut hand.aside)).await?;
         let moved = hand.chosen.iter().any(|one| !state.lanes.contains_key(&one.lane()));
         if moved {
+            put_back(state, hand.chosen);
             return Ok(Take {
                 more: true,
                 standing: Standing { lanes: state.lanes.len(), ..standing },
@@ -247,6 +248,15 @@ impl Shared {
         }
         let Found { last, server, paused, live, .. } = found;
         state.quiet = Some(Quiet { last, running, server, paused, due, lanes, live, result: result.clone() });
+    }
+}
+
+/// What was chosen and not handed out is there for the next take.
+fn put_back(state: &mut State, chosen: Vec<hand::Chosen>) {
+    for (_, out) in hand::handed(chosen).1 {
+        if let (Some(row), Some(lane)) = (out.row, state.lanes.get_mut(&out.lane)) {
+            lane.again.insert(row.seq, row);
+        }
     }
 }
 
