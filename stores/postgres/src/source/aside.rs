@@ -1,6 +1,7 @@
 //! Writes what a take put aside, with the positions of its lanes.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use postroom_core::StoreError;
@@ -28,6 +29,9 @@ impl Shared {
         if touched.is_empty() && !stale {
             return Ok(());
         }
+        let _writing = Arc::clone(&self.writing).lock_owned().await;
+        self.absorb(state);
+        let aside: Vec<Aside> = aside.into_iter().filter(|one| state.lanes.contains_key(&one.lane)).collect();
         let due = |lane: &&super::Lane| touched.contains(&lane.number) || lane.unwritten_since.is_some();
         let checkpoints: Vec<Checkpoint> = state.lanes.values().filter(due).map(Checkpoint::of).collect();
         let (writer, max, write) = (self.writer(), signed(self.inner.blocked_max), !aside.is_empty());

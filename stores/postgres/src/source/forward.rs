@@ -5,18 +5,36 @@ use std::sync::Arc;
 use sqlx::Row as _;
 
 use super::hand::Hand;
-use super::lane::Wish;
+use super::lane::{Lane, Wish};
 use super::leaves::Leaves;
 use super::read::{self, Moment, Question};
-use super::{Reader, Shared, State, own};
+use super::{Reader, Reading, Shared, State};
+use crate::database::joined;
 use crate::error::Fault;
 
 /// Most and fewest fresh rows per lane and read.
 const READ_ROWS: std::ops::RangeInclusive<usize> = 64..=1024;
 
+/// Most bytes of payloads that one read may bring; what is larger than its share is loaded when it is handed out.
+const READ_BYTES: usize = 32 << 20;
+
+/// Largest payload that comes along with so many rows.
+fn inline(rows: usize) -> i32 {
+    i32::try_from((READ_BYTES / rows.max(1)).clamp(1024, 8192)).unwrap_or(8192)
+}
+
 impl Shared {
     /// Goes on in some lanes, with what other routes have read just now or by a read; says how many rows came.
     pub(super) async fn go_on(&self, state: &mut State, lanes: &[i16], hand: &mut Hand) -> Result<usize, Fault> {
+        if let Some(ahead) = state.ahead.take() {
+            let lanes: Vec<i16> = ahead.terms.keys().copied().collect();
+            let seen = self.end_read(state, ahead, hand).await?;
+            for lane in lanes {
+                // It began before this take did.
+                state.lanes.get_mut(&lane).into_iter().for_each(|lane| lane.shared = true);
+            }
+            return Ok(seen);
+        }
         let wish = Wish { filter: &self.route.filter, start_at: state.start_at, now: state.now };
         let (mut alone, mut seen) = (Vec::new(), 0);
         for number in lanes {
@@ -49,28 +67,52 @@ impl Shared {
     /// Reads on in some lanes; says how many rows came.
     async fn read(&self, state: &mut State, lanes: &[i16], hand: &mut Hand) -> Result<usize, Fault> {
         let rows = hand.rows().clamp(*READ_ROWS.start(), *READ_ROWS.end());
+        let begun = self.begin_read(state, lanes, rows);
+        self.end_read(state, begun, hand).await
+    }
+
+    /// Begins to read on behind what waits to be handed out, if there is more: the server works while the engine does.
+    pub(super) fn read_ahead(&self, state: &mut State, open: &[i16]) {
+        let wants = |lane: &Lane| !lane.complete && lane.full.is_empty() && lane.ready.len() < READ_ROWS.end() / 2;
+        let lanes: Vec<i16> = open.iter().copied().filter(|n| state.lanes.get(n).is_some_and(wants)).collect();
+        if state.ahead.is_none() && !lanes.is_empty() {
+            state.ahead = Some(self.begin_read(state, &lanes, *READ_ROWS.end()));
+        }
+    }
+
+    fn begin_read(&self, state: &mut State, lanes: &[i16], rows: usize) -> Reading {
         let begun = self.inner.tail.begin(self.inner.wake.given());
-        let positions = lanes.iter().filter_map(|number| state.lanes.get(number));
+        let lanes: Vec<&Lane> = lanes.iter().filter_map(|number| state.lanes.get(number)).collect();
         let question = Question {
-            lanes: positions.map(|lane| (lane.number, lane.position.clone())).collect(),
+            lanes: lanes.iter().map(|lane| (lane.number, lane.position.clone())).collect(),
             rows: i64::try_from(rows).unwrap_or(i64::MAX),
-            inline: own::INLINE,
+            inline: inline(lanes.len() * rows),
             clock: self.inner.clock(),
             ring: self.inner.ring,
         };
+        let terms = lanes.iter().map(|lane| (lane.number, lane.term)).collect();
         let (sql, count) = (&self.inner.db.sql, self.inner.ring.leaves);
         let reader =
             state.reader.get_or_insert_with(|| Reader { leaves: Leaves::all(count), text: read::text(sql, 0..count) });
-        let text = Arc::clone(&reader.text);
-        let (moment, brought) = self
-            .inner
-            .db
-            .attempt("take", false, move |session| Box::pin(async move { read::read(session, text, &question).await }))
-            .await?;
+        let (inner, text) = (Arc::clone(&self.inner), Arc::clone(&reader.text));
+        let leaves = reader.leaves.clone();
+        let task = tokio::spawn(async move {
+            let read = inner.db.attempt("take", false, move |session| {
+                Box::pin(async move { read::read(session, text, &question).await })
+            });
+            read.await
+        });
+        Reading { begun, terms, leaves, task }
+    }
+
+    /// Takes over what a read brought; says how many rows came.
+    async fn end_read(&self, state: &mut State, reading: Reading, hand: &mut Hand) -> Result<usize, Fault> {
+        let Reading { begun, terms, leaves, task } = reading;
+        let (moment, brought) = joined(task.await, "take")??;
         if state.server.is_some_and(|server| !server.is(moment.started)) {
             return Err(Fault::Moved);
         }
-        if !reader.leaves.has(moment.current) {
+        if !leaves.has(moment.current) {
             // The clock has jumped to a leaf that was left out: what was read may not be all.
             state.reader = None;
             return Ok(1);
@@ -79,7 +121,8 @@ impl Shared {
         let now_seen = self.inner.tail.end(begun, moment.snapshot.clone());
         let mut count = 0;
         for one in brought {
-            let Some(lane) = state.lanes.get_mut(&one.lane) else { continue };
+            let term = terms.get(&one.lane).copied();
+            let Some(lane) = state.lanes.get_mut(&one.lane).filter(|lane| Some(lane.term) == term) else { continue };
             let before = std::mem::replace(&mut lane.seen, one.complete.then(|| now_seen.clone()));
             if let (Some(before), true) = (before, one.complete && self.shares()) {
                 self.inner.tail.offer(begun, before, now_seen.clone(), &one);

@@ -22,6 +22,18 @@ pub(super) struct Counts {
     pub(super) recovered: i64,
 }
 
+impl Counts {
+    /// Adds what was counted elsewhere.
+    pub(super) fn add(&mut self, more: Self) {
+        self.base += more.base;
+        self.seen += more.seen;
+        self.delivered += more.delivered;
+        self.filtered += more.filtered;
+        self.parked += more.parked;
+        self.recovered += more.recovered;
+    }
+}
+
 /// A lane we own.
 #[derive(Debug, Default)]
 pub(super) struct Lane {

@@ -1,8 +1,7 @@
 //! One route of this store as one relay sees it.
 //!
 //! Positions live in memory while the relay owns their lanes, and in checkpoints. Reading forward changes memory only; every
-//! change that puts an event aside or ends it is written together with the lane's position. Takes and settles run under one
-//! lock. When an answer is lost, so are the lanes: they are taken again from what is written.
+//! change that puts an event aside or ends it is written together with the lane's position. When an answer is lost, so are the lanes: they are taken again from what is written.
 
 mod aside;
 mod checkpoint;
@@ -31,6 +30,7 @@ use postroom_core::{
     StoreError, Take,
 };
 use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
 
 use crate::database::joined;
 use crate::error::Fault;
@@ -52,6 +52,10 @@ struct Shared {
     relay: RelayIdentity,
     route: Arc<RouteDefinition>,
     state: Arc<Mutex<State>>,
+    /// Held by whoever writes positions, always taken after `state`.
+    writing: Arc<Mutex<()>>,
+    /// What settles have written and memory does not know yet.
+    outcomes: SyncMutex<Vec<settle::Outcome>>,
     /// Lanes we own and under which terms: what a renewal may look at without waiting for a take.
     terms: SyncMutex<BTreeMap<i16, i64>>,
     texts: Texts,
@@ -68,6 +72,8 @@ struct Texts {
 struct State {
     /// Which leaves are read, and the statement for them; none before the first read and when lanes were taken.
     reader: Option<Reader>,
+    /// A read behind what waits to be handed out.
+    ahead: Option<Reading>,
     lanes: BTreeMap<i16, Lane>,
     /// In the engine's hands: positive handles are numbers of the log, negative ones parked rows.
     out: HashMap<i64, Out>,
@@ -91,6 +97,15 @@ struct State {
     turn: usize,
 }
 
+/// A read on its way. Nothing else reads its lanes meanwhile, so what it brings goes on where they are.
+struct Reading {
+    begun: tail::Begun,
+    /// Its lanes, and under which terms they were ours.
+    terms: BTreeMap<i16, i64>,
+    leaves: Leaves,
+    task: JoinHandle<Result<(read::Moment, Vec<read::Brought>), Fault>>,
+}
+
 /// Where a reader looks.
 struct Reader {
     leaves: Leaves,
@@ -104,8 +119,9 @@ impl PostgresSource {
         let made = |text: &str| Arc::from(sql.made(&text.replace("{columns}", COLUMNS)));
         let texts = Texts { again: made(include_str!("../sql/again.sql")), due: made(include_str!("../sql/due.sql")) };
         inner.pulse.listen(&route.name);
-        let (route, state, terms) = (Arc::new(route), Arc::default(), SyncMutex::default());
-        Self(Arc::new(Shared { inner, relay, route, state, terms, texts }))
+        let (route, state, writing) = (Arc::new(route), Arc::default(), Arc::default());
+        let (terms, outcomes) = (SyncMutex::default(), SyncMutex::default());
+        Self(Arc::new(Shared { inner, relay, route, state, writing, outcomes, terms, texts }))
     }
 }
 

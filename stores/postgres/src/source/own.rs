@@ -53,6 +53,8 @@ impl Shared {
     /// Writes the positions of lanes and lets others have them.
     pub(super) async fn give_up(&self, state: &mut State, lanes: Vec<i16>) -> Result<(), StoreError> {
         let writer = self.writer();
+        let _writing = Arc::clone(&self.writing).lock_owned().await;
+        self.absorb(state);
         let ours: Vec<Checkpoint> =
             lanes.iter().filter_map(|number| state.lanes.get(number)).map(Checkpoint::of).collect();
         if ours.is_empty() {

@@ -1,17 +1,20 @@
 //! Makes verdicts durable, with the positions of their lanes.
 //!
 //! What only got through is one statement. What failed, came back, or stood in the table is a transaction that first locks
-//! its lanes: whoever lost one in the meantime finds nothing to lock, and changes nothing. Memory changes when it is done.
+//! its lanes: whoever lost one in the meantime finds nothing to lock, and changes nothing.
+//!
+//! Takes go on while a settle is written. What it changes is absorbed by whoever next has the lock of memory; `writing`
+//! keeps everybody else from writing positions before that.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use postroom_core::{Settlement, Standing, StoreError, Verdict};
 use sqlx::Row as _;
 
 use super::checkpoint::{self, Checkpoint, Saved, Writer};
 use super::failures::{self, Failed, Returned};
-use super::lane::Out;
+use super::lane::{Counts, Lane, Out};
 use super::receipts::{Arrived, Receipts};
 use super::{Shared, State};
 use crate::clock::Time;
@@ -28,8 +31,7 @@ type Through = BTreeMap<i64, Arrived>;
 /// What one settle has to write.
 #[derive(Debug, Default)]
 struct Work {
-    /// Lanes as they will be.
-    lanes: BTreeMap<i16, Checkpoint>,
+    lanes: BTreeMap<i16, Draft>,
     /// First deliveries that got through, per lane.
     through: BTreeMap<i16, Through>,
     /// Parked rows that did, by handle.
@@ -39,13 +41,56 @@ struct Work {
     returned: Vec<Returned>,
 }
 
-/// What came of it.
+/// A lane as it will be written, and how it differs from what it was.
+#[derive(Debug)]
+struct Draft {
+    checkpoint: Checkpoint,
+    settled: Vec<i64>,
+    added: Counts,
+}
+
+impl Draft {
+    fn of(lane: &Lane) -> Self {
+        Self { checkpoint: Checkpoint::of(lane), settled: Vec::new(), added: Counts::default() }
+    }
+
+    /// A first delivery got its outcome; `count` says how it is counted.
+    fn settle(&mut self, seq: i64, count: impl Fn(&mut Counts)) {
+        self.checkpoint.unsettled.remove(seq);
+        self.settled.push(seq);
+        self.count(count);
+    }
+
+    fn count(&mut self, count: impl Fn(&mut Counts)) {
+        count(&mut self.checkpoint.counts);
+        count(&mut self.added);
+    }
+}
+
+/// What came of a write.
 #[derive(Debug)]
 struct Done {
-    lanes: BTreeMap<i16, Checkpoint>,
+    lanes: BTreeMap<i16, Draft>,
     written: Saved,
-    /// Of those that came back, the ones that wait in the table now.
-    waiting: BTreeSet<i64>,
+}
+
+/// What a settle means for memory, once somebody has its lock.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    Written(Settled),
+    /// It may or may not have happened.
+    Unknown,
+}
+
+/// A settle that is written. Its lanes may have read on meanwhile.
+#[derive(Debug)]
+pub(super) struct Settled {
+    handles: Vec<i64>,
+    lanes: BTreeMap<i16, Draft>,
+    /// Lanes that were still ours.
+    written: Vec<i16>,
+    /// Keys that wait for a first delivery that failed.
+    blocking: Vec<(i16, String)>,
 }
 
 /// Lanes that are ours and stay so until the transaction ends.
@@ -57,8 +102,8 @@ pub(super) struct Fenced {
 
 impl Shared {
     pub(super) async fn settle(&self, settlements: Vec<Settlement>) -> Result<Standing, StoreError> {
-        let mut guard = Arc::clone(&self.state).lock_owned().await;
-        let state = &mut *guard;
+        let mut state = Arc::clone(&self.state).lock_owned().await;
+        self.absorb(&mut state);
         let (mut lost, mut ours) = (Vec::new(), Vec::new());
         for settlement in settlements {
             let number = i16::try_from(settlement.lane.lane).unwrap_or(-1);
@@ -68,17 +113,27 @@ impl Shared {
                 lost.push(settlement.lane);
             }
         }
-        let paused = if ours.is_empty() { false } else { self.settle_ours(state, ours).await? };
+        let mut paused = false;
+        if !ours.is_empty() {
+            state.quiet = None;
+            let handles = ours.iter().map(|(_, settlement)| settlement.handle).collect();
+            let work = self.sort(&state, ours);
+            // Takes go on while it is written; whoever else writes positions waits.
+            let writing = Arc::clone(&self.writing).lock_owned().await;
+            drop(state);
+            let written = self.write_settle(handles, work).await;
+            drop(writing);
+            state = Arc::clone(&self.state).lock_owned().await;
+            self.absorb(&mut state);
+            paused = written?;
+        }
         lost.retain(|lane| !state.lost.contains(lane));
         lost.append(&mut state.lost);
         Ok(Standing { paused, lanes: state.lanes.len(), lost, ..Standing::default() })
     }
 
-    /// Settles; says whether the route is paused.
-    async fn settle_ours(&self, state: &mut State, ours: Vec<(i16, Settlement)>) -> Result<bool, StoreError> {
-        state.quiet = None;
-        let handles: Vec<i64> = ours.iter().map(|(_, settlement)| settlement.handle).collect();
-        let work = self.sort(state, ours);
+    /// Writes a settle, and leaves what it means for memory to be absorbed. Says whether the route is paused.
+    async fn write_settle(&self, handles: Vec<i64>, work: Work) -> Result<bool, StoreError> {
         let blocking: Vec<(i16, String)> = work.fresh.iter().filter_map(Failed::blocking).collect();
         let (writer, writes) = (self.writer(), work.changes_deliveries());
         let done = self
@@ -93,35 +148,64 @@ impl Shared {
                     }
                 })
             })
-            .await
-            .map_err(|fault| self.failed(state, fault, "settle"))?;
-        let mut returned = Vec::new();
-        for handle in handles {
-            returned.extend(state.out.remove(&handle));
-        }
-        for (number, checkpoint) in done.lanes {
-            if !done.written.lanes.contains(&number) {
-                self.lose(state, number);
-            } else if let Some(lane) = state.lanes.get_mut(&number) {
-                (lane.unsettled, lane.counts) = (checkpoint.unsettled, checkpoint.counts);
-                lane.unwritten_since = None;
+            .await;
+        let (outcome, result) = match done {
+            Ok(Done { lanes, written: Saved { lanes: written, paused } }) => {
+                (Some(Outcome::Written(Settled { handles, lanes, written, blocking })), Ok(paused))
+            }
+            Err(fault) => {
+                let unknown = (!fault.is_certain()).then_some(Outcome::Unknown);
+                (unknown, Err(fault.at("settle", &self.inner.db.place)))
+            }
+        };
+        self.outcomes.lock().unwrap_or_else(PoisonError::into_inner).extend(outcome);
+        result
+    }
+
+    /// Brings memory up to what settles have written since somebody last had its lock.
+    pub(super) fn absorb(&self, state: &mut State) {
+        let outcomes = std::mem::take(&mut *self.outcomes.lock().unwrap_or_else(PoisonError::into_inner));
+        for outcome in outcomes {
+            match outcome {
+                Outcome::Written(settled) => self.absorb_one(state, settled),
+                Outcome::Unknown => self.lose_all(state),
             }
         }
-        for (number, key) in blocking {
+    }
+
+    fn absorb_one(&self, state: &mut State, settled: Settled) {
+        let mut outs = Vec::new();
+        for handle in settled.handles {
+            outs.extend(state.out.remove(&handle));
+        }
+        for (number, draft) in settled.lanes {
+            let Some(lane) = state.lanes.get_mut(&number).filter(|lane| lane.term == draft.checkpoint.term) else {
+                continue;
+            };
+            if !settled.written.contains(&number) {
+                self.lose(state, number);
+                continue;
+            }
+            for seq in draft.settled {
+                lane.unsettled.remove(seq);
+            }
+            lane.counts.add(draft.added);
+            lane.unwritten_since =
+                if lane.counts == draft.checkpoint.counts { None } else { lane.unwritten_since.or(Some(state.now)) };
+        }
+        for (number, key) in settled.blocking {
             if let Some(lane) = state.lanes.get_mut(&number) {
                 lane.blocks(&key);
             }
         }
-        for Out { lane, row } in returned {
-            // Still unsettled: it came back. One that waits in the table is not.
+        for Out { lane, row } in outs {
+            // Still unsettled: it came back.
             if let (Some(row), Some(lane)) = (row, state.lanes.get_mut(&lane))
                 && lane.unsettled.contains(row.seq)
             {
-                debug_assert!(!done.waiting.contains(&row.seq), "what waits in the table is settled");
                 lane.again.insert(row.seq, row);
             }
         }
-        Ok(done.written.paused)
     }
 
     /// Sorts the verdicts into what has to be written.
@@ -132,16 +216,15 @@ impl Shared {
         ours.sort_by_key(|(_, settlement)| (settlement.verdict == Verdict::Returned, settlement.handle));
         for (number, Settlement { handle, verdict, took, .. }) in ours {
             let Some(owned) = state.lanes.get(&number) else { continue };
-            let lane = work.lanes.entry(number).or_insert_with(|| Checkpoint::of(owned));
+            let lane = work.lanes.entry(number).or_insert_with(|| Draft::of(owned));
             // A number that is not unsettled has its outcome already: this settle is repeated.
-            if handle > 0 && !lane.unsettled.contains(handle) {
+            if handle > 0 && !lane.checkpoint.unsettled.contains(handle) {
                 continue;
             }
             let key = state.out.get(&handle).and_then(Out::key).map(str::to_owned);
             match verdict {
                 Verdict::Delivered(receipt) if handle > 0 => {
-                    lane.unsettled.remove(handle);
-                    lane.counts.delivered += 1;
+                    lane.settle(handle, |counts| counts.delivered += 1);
                     let through = work.through.entry(number).or_default();
                     let before = through.last_key_value().map(|(before, _)| *before);
                     let follows = before.is_some_and(|before| owned.unsettled.follows(handle, before));
@@ -160,8 +243,7 @@ impl Shared {
                         work.parked.extend(failed);
                         continue;
                     }
-                    lane.unsettled.remove(handle);
-                    lane.counts.parked += 1;
+                    lane.settle(handle, |counts| counts.parked += 1);
                     blocked.extend(failed.as_ref().and_then(Failed::blocking).map(|(_, key)| key));
                     work.fresh.extend(failed);
                 }
@@ -172,6 +254,10 @@ impl Shared {
 }
 
 impl Work {
+    fn checkpoints(&self) -> Vec<Checkpoint> {
+        self.lanes.values().map(|draft| draft.checkpoint.clone()).collect()
+    }
+
     fn changes_deliveries(&self) -> bool {
         !(self.recovered.is_empty() && self.fresh.is_empty() && self.parked.is_empty() && self.returned.is_empty())
     }
@@ -179,15 +265,14 @@ impl Work {
 
 /// Writes lanes of which everything got through.
 async fn through(session: &mut Session, writer: &Writer, work: Work) -> Result<Done, Fault> {
-    let checkpoints: Vec<Checkpoint> = work.lanes.values().cloned().collect();
+    let checkpoints = work.checkpoints();
     let written = checkpoint::save(session, writer, &checkpoints, receipts(&work.through)).await?;
-    Ok(Done { lanes: work.lanes, written, waiting: BTreeSet::new() })
+    Ok(Done { lanes: work.lanes, written })
 }
 
 /// Writes lanes with what failed or came back, as long as they are ours.
 async fn with_deliveries(session: &mut Session, writer: &Writer, mut work: Work) -> Result<Done, Fault> {
-    let all: Vec<Checkpoint> = work.lanes.values().cloned().collect();
-    let fenced = fence(session, writer, &all).await?;
+    let fenced = fence(session, writer, &work.checkpoints()).await?;
     let (route, now) = (writer.route.as_str(), fenced.now);
     work.through.retain(|lane, _| fenced.lanes.contains(lane));
     for list in [&mut work.fresh, &mut work.parked] {
@@ -199,15 +284,14 @@ async fn with_deliveries(session: &mut Session, writer: &Writer, mut work: Work)
     let waiting = failures::park_returned(session, route, &work.returned, now).await?;
     for returned in work.returned.iter().filter(|returned| waiting.contains(&returned.seq)) {
         if let Some(lane) = work.lanes.get_mut(&returned.lane) {
-            lane.unsettled.remove(returned.seq);
-            lane.counts.parked += 1;
+            lane.settle(returned.seq, |counts| counts.parked += 1);
         }
         free.insert(returned.key.clone());
     }
     release(session, route, &free.into_iter().collect::<Vec<_>>(), now).await?;
-    let ours: Vec<Checkpoint> = work.lanes.values().filter(|c| fenced.lanes.contains(&c.lane)).cloned().collect();
+    let ours: Vec<Checkpoint> = work.checkpoints().into_iter().filter(|c| fenced.lanes.contains(&c.lane)).collect();
     let written = checkpoint::save(session, writer, &ours, receipts(&work.through)).await?;
-    Ok(Done { lanes: work.lanes, written, waiting })
+    Ok(Done { lanes: work.lanes, written })
 }
 
 /// Removes parked rows that got through; returns the keys that may go on.
@@ -224,7 +308,7 @@ async fn recovered(session: &mut Session, fenced: &Fenced, work: &mut Work) -> R
         let words = work.recovered.get(&handle).cloned().flatten();
         work.through.entry(number).or_default().insert(seq, Arrived { words, follows: false });
         if let (false, Some(lane)) = (row.try_get("replay")?, work.lanes.get_mut(&number)) {
-            lane.counts.recovered += 1;
+            lane.count(|counts| counts.recovered += 1);
         }
         if let (true, Some(key)) = (row.try_get("blocks")?, row.try_get("key")?) {
             free.insert(key);

@@ -19,6 +19,7 @@ impl Shared {
     pub(super) async fn take(self: &Arc<Self>, budget: Budget) -> Result<Take, StoreError> {
         let mut guard = Arc::clone(&self.state).lock_owned().await;
         let state = &mut *guard;
+        self.absorb(state);
         back(state);
         for lane in state.lanes.values_mut() {
             (lane.complete, lane.shared) = (false, false);
@@ -74,6 +75,9 @@ impl Shared {
             standing,
             deliveries,
         };
+        if moves && result.more {
+            self.read_ahead(state, &open);
+        }
         self.rest(state, found, &result);
         Ok(result)
     }
