@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use postroom_core::{Budget, Standing, StoreError, Take, share_lanes};
-use sqlx::Row as _;
 
 use super::hand::{self, Hand};
 use super::pulse::{Pulse, Quiet};
