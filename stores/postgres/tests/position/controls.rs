@@ -55,7 +55,7 @@ async fn a_gate_stalls_on_a_transaction_of_another_database() {
     let fact = producer.append("k", 1).await;
     let mut gated = Watched::new(Cursor::by_number_behind_a_gate(&shop).await);
     let mut right = ByPosition::with(&shop, Flaw::None).await;
-    assert_eq!(right.read().await, [fact.clone()]);
+    assert_eq!(right.read().await, std::slice::from_ref(&fact));
     gated.read().await;
     assert_eq!(shop.check(&gated.seen).await.lost, 1);
     elsewhere.end().await;
