@@ -13,7 +13,7 @@ use postroom_postgres::{Postgres, PostgresOptions};
 use sqlx::{AssertSqlSafe, Executor as _, Row as _};
 
 /// How long anything may take that must happen.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 /// A lease that does not run out during a test.
 pub(crate) const LEASE: Duration = Duration::from_mins(5);
 

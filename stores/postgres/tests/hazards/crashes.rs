@@ -12,11 +12,11 @@ async fn a_server_that_crashes_between_take_and_settle_loses_nothing() {
     let cluster = Cluster::start(&[("synchronous_commit", "on")]).await;
     let bench = Bench::at(cluster.url("postgres")).await;
     let mut worker = Worker::on(&bench.another().await, LEASE).await;
-    let (crashes, mut in_hand, mut died) = (rounds(8, 60), 0, 0);
+    let (crashes, mut in_hand, mut died) = (rounds(5, 60), 0, 0);
     for n in 0..crashes {
         bench.append(&events(30 * n, 30)).await;
         let taken = worker.take(20).await;
-        let settlements: Vec<Settlement> = taken.iter().map(|one| verdict(one)).collect();
+        let settlements: Vec<Settlement> = taken.iter().map(verdict).collect();
         if n % 3 == 0 {
             // Settled before the crash: these must not come again.
             worker.source.settle(&settlements).await.unwrap();

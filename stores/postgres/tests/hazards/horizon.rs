@@ -18,7 +18,7 @@ async fn reads_cost_the_same_while_a_session_holds_the_horizon() {
     let mut looks_back = PgConnection::connect(&database.url()).await.unwrap();
     looks_back.execute("begin isolation level repeatable read; select count(*) from postroom.log").await.unwrap();
     let mut worker = Worker::on(&bench.another().await, LEASE).await;
-    let passes = rounds(60, 200);
+    let passes = rounds(40, 200);
     let (mut times, mut settles) = (Vec::new(), Vec::new());
     let keep = Some(Duration::from_hours(24));
     for n in 0..passes {

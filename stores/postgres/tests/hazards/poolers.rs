@@ -16,7 +16,7 @@ async fn a_pooler_is_found_and_used_without_being_declared() {
     let bench = Bench::at(database.url()).await;
     for _ in 0..5 {
         let refused = Postgres::open(bench.options.clone().urls([database.pgbouncer_url()]).pooler(Pooler::None)).await;
-        let refused = refused.err().expect("a pooler nobody declared is refused");
+        let refused = refused.expect_err("a pooler nobody declared is refused");
         assert_eq!(refused.kind, StoreErrorKind::Refused);
         assert!(refused.hint.contains("pooler = \"transaction\""), "{}", refused.hint);
     }

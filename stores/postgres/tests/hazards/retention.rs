@@ -122,7 +122,7 @@ fn delivery_id(delivery: &postroom_core::Delivery) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn retention_under_load_loses_nothing_and_gives_all_space_back() {
     let bench = ring().await;
-    let until = Instant::now() + SECOND * u32::try_from(rounds(12, 120)).unwrap();
+    let until = Instant::now() + SECOND * u32::try_from(rounds(9, 120)).unwrap();
     let stop = Arc::new(AtomicBool::new(false));
     let pruner = tokio::spawn(prune_all_the_time(bench.another().await, Arc::clone(&stop)));
     let mut writers = JoinSet::new();
