@@ -31,7 +31,7 @@ impl Cut {
 #[tokio::test]
 async fn an_append_lost_at_its_commit_can_be_looked_up_and_repeated_without_a_second_row() {
     let Cut { bench, proxy, store } = Cut::new().await;
-    let each = rounds(75, 1_000);
+    let each = rounds(60, 1_000);
     for n in 0..2 * each {
         let moment = if n % 2 == 0 { Moment::Before } else { Moment::AfterReply };
         let (id, word) = (n.to_string(), format!("request-{n}"));
@@ -63,7 +63,7 @@ async fn a_settle_of_what_got_through_lost_at_its_reply_can_be_repeated() {
     let cut = Cut::new().await;
     let statement = Trigger::Statement(".checkpoint\n  (route, lane, term".to_owned());
     let mut worker = Worker::on(&cut.store, crate::bench::LEASE).await;
-    let each = rounds(50, 1_000);
+    let each = rounds(35, 1_000);
     for n in 0..2 * each {
         let moment = if n % 2 == 0 { Moment::Before } else { Moment::AfterReply };
         cut.bench.append(&events(n, 1)).await;
@@ -92,7 +92,7 @@ async fn a_settle_of_what_got_through_lost_at_its_reply_can_be_repeated() {
 async fn a_settle_of_failures_lost_at_its_commit_can_be_repeated() {
     let cut = Cut::new().await;
     let mut worker = Worker::on(&cut.store, crate::bench::LEASE).await;
-    let each = rounds(50, 1_000);
+    let each = rounds(35, 1_000);
     for n in 0..2 * each {
         let moment = if n % 2 == 0 { Moment::Before } else { Moment::AfterReply };
         cut.bench.append(&events(n, 1)).await;
