@@ -1,4 +1,4 @@
-//! Developer tasks: `cargo xtask lint | docs | services | simulate | stress | bench`.
+//! Developer tasks: `cargo xtask lint | docs | services | simulate | stress | faults | bench`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "its output is its purpose")]
 
@@ -14,6 +14,7 @@ const USAGE: &str = "usage:
   cargo xtask simulate [--seeds N] [--from SEED]
                                           the simulation over N seeds (default 2000); prints the first seed that fails
   cargo xtask stress [--minutes N]        the PostgreSQL store under load while relays die (default 10); prints its figures
+  cargo xtask faults                      the hazards of the PostgreSQL store in their long forms
   cargo xtask bench [engine|sqlite|dev]   benchmarks, release build; results belong into bench/RESULTS.md";
 
 fn main() -> ExitCode {
@@ -42,6 +43,10 @@ fn main() -> ExitCode {
         },
         ["stress"] => stress("10"),
         ["stress", "--minutes", minutes] if minutes.parse::<u64>().is_ok() => stress(minutes),
+        ["faults"] => {
+            let test = ["test", "--quiet", "--package", "postroom-postgres", "--test", "hazards"];
+            cargo_with(&test, &[("POSTROOM_FAULTS", "1")])
+        }
         ["bench", rest @ ..] if rest.len() <= 1 => {
             let mut call = vec!["run", "--release", "--quiet", "--package", "postroom-bench", "--"];
             call.extend(rest);

@@ -5,13 +5,13 @@
 //! loses its connection, not only its caller.
 
 use std::pin::Pin;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use postroom_core::{StoreError, StoreErrorKind};
 use sqlx::pool::PoolConnection;
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{Executor, PgPool, Postgres, Transaction};
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
+use sqlx::{Connection as _, Executor, PgPool, Postgres, Transaction};
 use tokio::task::JoinError;
 
 use crate::error::Fault;
@@ -26,6 +26,8 @@ const CALLERS_MAX: u32 = 16;
 const WORKERS_MAX: u32 = 8;
 /// How long to wait for a connection.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a connection in doubt may take to answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a piece of work may take before its connection is given up.
 const DEADLINE: Duration = Duration::from_secs(20);
 /// The same for what counts or moves a whole log.
@@ -54,6 +56,7 @@ pub(crate) struct Database {
     servers: reach::Servers,
     /// Whether a pooler gives each transaction another session.
     pooled: bool,
+    doubt: Doubt,
 }
 
 /// How a piece of work runs.
@@ -61,6 +64,8 @@ pub(crate) struct Database {
 enum Kind {
     /// Each statement by itself.
     Statements,
+    /// The same, for a heartbeat.
+    Renewal,
     /// One transaction with our settings in it, behind a pooler. Even for a single statement: sqlx ends the server's turn
     /// between preparing and executing it, and in between the pooler may give the session to somebody else.
     Pooled,
@@ -76,12 +81,19 @@ impl Database {
         let servers = reach::Servers::parse(options)?;
         let (connect, pooled) = servers.reach(options.pooler).await?;
         let place = reach::place(&connect);
-        // Pinging before every use would cost a round trip; a dead connection shows itself in the work's error.
+        let doubt = Doubt::default();
+        // Asking before every use would cost a round trip; a dead connection shows itself in the work's error, and only
+        // those that were idle then are asked.
         let pool = |max, options: PgConnectOptions| {
+            let doubt = doubt.clone();
             PgPoolOptions::new()
                 .max_connections(max)
                 .acquire_timeout(ACQUIRE_TIMEOUT)
                 .test_before_acquire(false)
+                .before_acquire(move |conn, about| {
+                    let trusted = doubt.trusts(about.idle_for);
+                    Box::pin(async move { Ok(trusted || answers(conn).await) })
+                })
                 .connect_lazy_with(options)
         };
         let ours = reach::ours(&connect, pooled);
@@ -93,15 +105,35 @@ impl Database {
             servers,
             place,
             pooled,
+            doubt,
         })
     }
 
     /// A transaction of the caller's own.
-    #[allow(clippy::disallowed_methods, reason = "the one place where nobody can drop it half-way")]
+    ///
+    /// Nothing has happened in it yet, so a connection that has died since it was last used is replaced once.
     pub(crate) async fn begin(&self) -> Result<Transaction<'static, Postgres>, StoreError> {
+        let begun = match self.begin_once().await {
+            Err(fault) if fault.may_have_moved() => {
+                self.lost();
+                self.begin_once().await
+            }
+            begun => begun,
+        };
+        self.explained("begin", begun)
+    }
+
+    #[allow(clippy::disallowed_methods, reason = "the one place where nobody can drop it half-way")]
+    async fn begin_once(&self) -> Result<Transaction<'static, Postgres>, Fault> {
         let pool = self.callers.clone();
         let begun = tokio::spawn(async move { pool.begin().await }).await;
-        joined(begun, "begin")?.map_err(|e| Fault::from(e).at("begin", &self.place))
+        Ok(joined(begun, "begin")??)
+    }
+
+    /// A connection was lost: those that lie idle may be, too, and the primary may be elsewhere.
+    fn lost(&self) {
+        self.doubt.begin();
+        self.servers.moved(&[&self.callers, &self.workers, &self.keeper]);
     }
 
     /// Runs statements, each by itself.
@@ -137,7 +169,7 @@ impl Database {
         T: Send + 'static,
         F: for<'c> FnOnce(&'c mut Session) -> Work<'c, T> + Send + 'static,
     {
-        self.explained(operation, self.run(&self.keeper, Kind::Statements, operation, work).await)
+        self.explained(operation, self.run(&self.keeper, Kind::Renewal, operation, work).await)
     }
 
     /// Like [`Self::read`] and [`Self::write`], for callers that must know whether it may have happened all the same.
@@ -160,9 +192,10 @@ impl Database {
         F: for<'c> FnOnce(&'c mut Session) -> Work<'c, T> + Send + 'static,
     {
         let (pool, sql) = (pool.clone(), Arc::clone(&self.sql));
+        let spare = (kind == Kind::Renewal).then(|| self.workers.clone());
         let kind = if self.pooled && kind != Kind::LongTransaction { Kind::Pooled } else { kind };
         let task = tokio::spawn(async move {
-            let mut session = Session { conn: acquire(&pool).await?, sql };
+            let mut session = Session { conn: acquire(&pool, spare.as_ref()).await?, sql };
             let deadline = if kind == Kind::LongTransaction { LONG_DEADLINE } else { DEADLINE };
             let done = tokio::time::timeout(deadline, on(&mut session, kind, work)).await;
             let result = done.unwrap_or(Err(Fault::TimedOut));
@@ -174,16 +207,50 @@ impl Database {
         });
         let result = joined(task.await, operation).map_err(Fault::from)?;
         if result.as_ref().is_err_and(Fault::may_have_moved) {
-            self.servers.moved(&[&self.callers, &self.workers, &self.keeper]);
+            self.lost();
         }
         result
     }
 }
 
+/// Since when connections that lay idle are not to be trusted: another one was lost then. A firewall that forgot one has
+/// forgotten all, and each would cost a whole deadline.
+#[derive(Debug, Clone, Default)]
+struct Doubt(Arc<Mutex<Option<Instant>>>);
+
+impl Doubt {
+    fn begin(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// Whether a connection that has been idle for so long may be used without asking.
+    fn trusts(&self, idle_for: Duration) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_none_or(|lost| idle_for < lost.elapsed())
+    }
+}
+
+/// Whether the server still answers on a connection.
+async fn answers(conn: &mut PgConnection) -> bool {
+    matches!(tokio::time::timeout(ANSWER_TIMEOUT, conn.ping()).await, Ok(Ok(())))
+}
+
 /// A connection. A pool tries again and again while a server refuses, and then says only that it timed out: the reason
 /// is found by hand.
-async fn acquire(pool: &PgPool) -> Result<PoolConnection<Postgres>, Fault> {
-    match pool.acquire().await {
+///
+/// When a connection is given back, sqlx waits for its server's answer without end: a pool of one whose connection died in
+/// silence has none for minutes. For that there is the spare.
+async fn acquire(pool: &PgPool, spare: Option<&PgPool>) -> Result<PoolConnection<Postgres>, Fault> {
+    match (pool.acquire().await, spare) {
+        (Err(sqlx::Error::PoolTimedOut), Some(spare)) => Ok(spare.acquire().await?),
+        (acquired, _) => explained(pool, acquired).await,
+    }
+}
+
+async fn explained(
+    pool: &PgPool,
+    acquired: Result<PoolConnection<Postgres>, sqlx::Error>,
+) -> Result<PoolConnection<Postgres>, Fault> {
+    match acquired {
         Err(sqlx::Error::PoolTimedOut) => match reach::try_one(&pool.connect_options()).await {
             Ok(_) => Err(Fault::Database(sqlx::Error::PoolTimedOut)),
             Err(error) => Err(error.into()),
@@ -196,7 +263,7 @@ async fn on<T, F>(session: &mut Session, kind: Kind, work: F) -> Result<T, Fault
 where
     F: for<'c> FnOnce(&'c mut Session) -> Work<'c, T>,
 {
-    if kind == Kind::Statements {
+    if matches!(kind, Kind::Statements | Kind::Renewal) {
         return work(session).await;
     }
     // Whatever the role's default: a statement that waited for a lock must see what its holder did.
@@ -209,7 +276,7 @@ where
             "begin isolation level read committed; set local jit = off; set local enable_seqscan = off; \
              set local statement_timeout = '19s'; set local lock_timeout = '10s'"
         }
-        Kind::Statements | Kind::Transaction => "begin isolation level read committed",
+        Kind::Statements | Kind::Renewal | Kind::Transaction => "begin isolation level read committed",
     };
     session.conn.execute(begin).await?;
     match work(session).await {

@@ -119,6 +119,24 @@ impl Postgres {
         self.inner.db.begin().await
     }
 
+    /// Whether an event with this id is in the log: for callers that lost the connection at their commit.
+    ///
+    /// A commit that still hangs on the server is not seen, and neither is what retention has removed. Repeating the append
+    /// with [`append_once`](postroom_core::Outbox::append_once) needs no question: it waits for such a commit, and appends
+    /// nothing if it happened.
+    pub async fn committed(&self, id: &str) -> Result<bool, StoreError> {
+        let id = id.to_owned();
+        self.inner
+            .db
+            .read("look up", move |session| {
+                Box::pin(async move {
+                    let there = session.sql.scalar(include_str!("sql/committed.sql")).bind(id);
+                    Ok(there.fetch_one(&mut *session.conn).await?)
+                })
+            })
+            .await
+    }
+
     /// Connections to the same database, for statements of the application's own.
     pub fn pool(&self) -> &PgPool {
         &self.inner.db.callers

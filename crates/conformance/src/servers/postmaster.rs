@@ -59,7 +59,8 @@ impl Postmaster {
 
     /// Takes the data of another cluster that is not running, and its system identifier.
     pub fn copy_of(&self, template: &Path) -> io::Result<()> {
-        run(as_postgres("/bin/cp").arg("-rT").arg(template).arg(&self.data))
+        // Into the folder, which may be a link to one on another disk.
+        run(as_postgres("/bin/cp").arg("-r").arg(template.join(".")).arg(self.data.join(".")))
     }
 
     /// Takes the data of a running cluster and follows it from then on.

@@ -26,7 +26,7 @@ pub(super) enum End {
 }
 
 pub(super) async fn serve(mut client: TcpStream, shared: Arc<Shared>) {
-    let conversation = Mutex::new(Conversation::new(shared.reads_postgres));
+    let conversation = Mutex::new(Conversation::new(shared.reads_postgres, shared.now().generation));
     let end = tokio::select! {
         end = exchange(&mut client, &shared, &conversation) => end,
         end = interrupted(&shared, &conversation) => end,
@@ -78,7 +78,7 @@ async fn interrupted(shared: &Shared, conversation: &Mutex<Conversation>) -> End
         let Now { mode, generation } = modes.borrow_and_update().clone();
         match mode {
             Mode::Reset | Mode::Refuse => return End::Reset(generation),
-            Mode::Hold => {}
+            Mode::Hold | Mode::Forget => {}
             _ if lock(conversation).is_torn() => return End::Torn,
             _ => {}
         }
@@ -114,7 +114,7 @@ impl Pump<'_> {
             };
             if read == 0 {
                 // An end vanishes like everything else.
-                let _ = modes.wait_for(|now| now.mode != Mode::Hold).await;
+                let _ = modes.wait_for(|now| !lock(self.conversation).vanishes(now)).await;
                 return to.shutdown().await.map_err(|_| End::Gone);
             }
             let chunk = &buffer[..read];

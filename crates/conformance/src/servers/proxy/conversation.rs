@@ -22,6 +22,8 @@ pub(super) struct Step {
 pub(super) struct Conversation {
     /// Reads along from the first byte, whatever the mode, or it would not know where a message begins.
     postgres: Option<Follower>,
+    /// The modes that were before it.
+    born: u64,
     generation: u64,
     /// Bytes since this generation began.
     passed: u64,
@@ -46,9 +48,10 @@ struct Found {
 }
 
 impl Conversation {
-    pub(super) fn new(reads_postgres: bool) -> Self {
+    pub(super) fn new(reads_postgres: bool, born: u64) -> Self {
         Self {
             postgres: reads_postgres.then(Follower::default),
+            born,
             generation: 0,
             passed: 0,
             recent: Vec::new(),
@@ -60,6 +63,11 @@ impl Conversation {
     /// Whether bytes are missing in it, so that the two peers do not understand each other any more.
     pub(super) fn is_torn(&self) -> bool {
         self.torn
+    }
+
+    /// Whether what it says now vanishes.
+    pub(super) fn vanishes(&self, now: &Now) -> bool {
+        now.mode == Mode::Hold || (now.mode == Mode::Forget && self.born < now.generation)
     }
 
     pub(super) fn step(&mut self, direction: Direction, chunk: &[u8], now: &Now) -> Step {
@@ -80,11 +88,11 @@ impl Conversation {
         if let Some(awaited) = self.awaited {
             return self.while_awaited(awaited, direction, chunk);
         }
+        if self.vanishes(now) {
+            self.torn = true;
+            return Step { forward: 0, end: None };
+        }
         match (&now.mode, found) {
-            (Mode::Hold, _) => {
-                self.torn = true;
-                Step { forward: 0, end: None }
-            }
             (Mode::CutAfter(limit), _) => {
                 let left = usize::try_from(limit.saturating_sub(self.passed)).unwrap_or(usize::MAX);
                 self.passed += chunk.len() as u64;

@@ -90,7 +90,7 @@ impl FaultProxy {
     }
 
     /// Plays modes one after the other: when one has hit a connection, the next begins; the last one stays. Modes that
-    /// hit nobody by themselves (`Pass`, `Hold`, `Delay`, `Throttle`, and `Refuse` without open connections) stay, too.
+    /// hit nobody by themselves (`Pass`, `Hold`, `Forget`, `Delay`, `Throttle`, and `Refuse` without open connections) stay, too.
     ///
     /// # Panics
     ///

@@ -12,6 +12,8 @@ pub enum Mode {
     /// A firewall forgot us: connections stay open and what is sent over them, in both directions, vanishes. New ones are
     /// accepted and hear nothing. Afterwards those that lost something are reset, the others go on.
     Hold,
+    /// The same for the connections that are open now; new ones go through.
+    Forget,
     /// What is read waits this long before it is sent on, in both directions.
     Delay(Duration),
     /// At most this many bytes a second, per connection and direction.

@@ -1,0 +1,67 @@
+//! A session that looks back for long: nothing dead can be cleaned away.
+
+use std::time::{Duration, Instant};
+
+use postroom_conformance::servers::{Database, Servers};
+use postroom_core::{Retention, Store as _};
+use sqlx::{Connection as _, Executor as _, PgConnection};
+
+use crate::bench::{Bench, LEASE, Worker, events, rounds};
+
+const EACH: usize = 1_000;
+
+/// H-18
+#[tokio::test]
+async fn reads_cost_the_same_while_a_session_holds_the_horizon() {
+    let database = Database::create(&Servers::find()).await;
+    let bench = Bench::at(database.url()).await;
+    let mut looks_back = PgConnection::connect(&database.url()).await.unwrap();
+    looks_back.execute("begin isolation level repeatable read; select count(*) from postroom.log").await.unwrap();
+    let mut worker = Worker::on(&bench.another().await, LEASE).await;
+    let passes = rounds(40, 200);
+    let (mut times, mut settles) = (Vec::new(), Vec::new());
+    let keep = Some(Duration::from_hours(24));
+    for n in 0..passes {
+        bench.append(&events(n * EACH, EACH)).await;
+        // Work whose cost does not change, beside it: other tests make the machine slower and faster.
+        let start = Instant::now();
+        bench.one("select count(*) from generate_series(1, 100000)").await;
+        let unit = start.elapsed().as_secs_f64();
+        let start = Instant::now();
+        let taken = worker.look(EACH).await.unwrap().deliveries;
+        times.push(start.elapsed().as_secs_f64() / unit);
+        assert_eq!(taken.len(), EACH);
+        // Many small ones: each leaves its checkpoint behind.
+        let start = Instant::now();
+        for some in taken.chunks(100) {
+            worker.settle(some).await.unwrap();
+        }
+        settles.push(start.elapsed().as_secs_f64() / unit);
+        worker.renew().await.unwrap();
+        if n % 10 == 0 {
+            let retention = Retention { delivered: keep, attempts: keep, inbox: keep };
+            bench.store.desk().prune(&retention, false).await.unwrap();
+        }
+    }
+    for (what, times) in [("take", &times), ("settle", &settles)] {
+        let (first, last) = (middle(&times[..passes / 4]), middle(&times[passes - passes / 4..]));
+        assert!(last <= first * 2.0, "a {what} cost {first:.2} units at the start and {last:.2} at the end");
+    }
+    // Somebody else begins from the checkpoints: by their index, however many there are.
+    let scans = "select seq_scan from pg_stat_user_tables where schemaname = 'postroom' and relname = 'checkpoint'";
+    bench.sql("select pg_stat_force_next_flush()").await;
+    let before = bench.one(scans).await;
+    worker.source.release().await.unwrap();
+    let mut next = Worker::on(&bench.another().await, LEASE).await;
+    bench.append(&events(passes * EACH, 1)).await;
+    assert_eq!(next.take(10).await.len(), 1);
+    assert_eq!(bench.one(scans).await, before);
+    looks_back.execute("rollback").await.unwrap();
+}
+
+/// The median: one slow moment of the machine says nothing.
+fn middle(times: &[f64]) -> f64 {
+    let mut times = times.to_vec();
+    times.sort_unstable_by(f64::total_cmp);
+    times[times.len() / 2]
+}

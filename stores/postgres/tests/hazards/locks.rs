@@ -1,0 +1,145 @@
+//! In each other's way: locks that are held, deadlocks, serialization failures, transactions that stay open.
+
+use std::time::Duration;
+
+use postroom_conformance::servers::{Database, Servers};
+use postroom_core::{Event, Outbox as _, Store as _, StoreErrorKind};
+use postroom_postgres::Postgres;
+use postroom_relay::{Relay, RelayOptions, RouteRun};
+use postroom_testing::ScriptedTransport;
+use sqlx::Executor as _;
+
+use crate::bench::{Bench, LEASE, Worker, append, events, retry, route, wait_for};
+
+/// H-13
+#[tokio::test]
+async fn a_lock_that_is_held_too_long_fails_the_settle_and_loses_nothing() {
+    let bench = Bench::new().await;
+    bench.append(&events(0, 5)).await;
+    let mut worker = bench.worker().await;
+    let taken = worker.take(10).await;
+    let mut holder = bench.store.begin().await.unwrap();
+    holder.execute(bench.here("lock table postroom.checkpoint in access exclusive mode")).await.unwrap();
+    let error = worker.settle(&taken).await.unwrap_err();
+    assert_eq!(error.kind, StoreErrorKind::Busy, "{error}");
+    holder.rollback().await.unwrap();
+    worker.settle(&taken).await.unwrap();
+    worker.drain().await;
+    assert_eq!((worker.came.len(), worker.twice()), (5, 0), "the server had said no: nothing was in doubt");
+    assert_eq!(bench.agrees().await, 5);
+}
+
+/// H-13
+#[tokio::test]
+async fn timeouts_deadlocks_and_serialization_failures_of_callers_can_be_retried() {
+    let bench = Bench::new().await;
+    let one = Event::new("order.placed");
+    let store = &bench.store;
+
+    let mut holder = store.begin().await.unwrap();
+    drop(store.append_once(&mut holder, "a", &one).await.unwrap());
+    for setting in ["set local statement_timeout = '50ms'", "set local lock_timeout = '50ms'"] {
+        let mut tx = store.begin().await.unwrap();
+        tx.execute(setting).await.unwrap();
+        let error = store.append_once(&mut tx, "a", &one).await.unwrap_err();
+        assert_eq!(error.kind, StoreErrorKind::Busy, "{setting}: {error}");
+    }
+
+    let mut other = store.begin().await.unwrap();
+    drop(store.append_once(&mut other, "b", &one).await.unwrap());
+    let (first, second) = tokio::join!(store.append_once(&mut holder, "b", &one), async {
+        let result = store.append_once(&mut other, "a", &one).await;
+        if result.is_err() {
+            other.rollback().await.unwrap();
+        }
+        result
+    });
+    let error = first.err().or(second.err()).expect("one of the two is chosen");
+    assert_eq!(error.kind, StoreErrorKind::Busy, "{error}");
+    drop(holder);
+
+    bench
+        .sql("create table postroom.account (id int primary key, n int); insert into postroom.account values (1, 0)")
+        .await;
+    let begin = async || {
+        let mut tx = store.begin().await.unwrap();
+        tx.execute("set transaction isolation level serializable").await.unwrap();
+        tx.execute(bench.here("select sum(n) from postroom.account")).await.unwrap();
+        tx
+    };
+    let (mut a, mut b) = (begin().await, begin().await);
+    for (n, tx) in [(2, &mut a), (3, &mut b)] {
+        tx.execute(bench.here(&format!("insert into postroom.account values ({n}, 1)"))).await.unwrap();
+    }
+    drop(store.append(&mut a, &one).await.unwrap());
+    a.commit().await.unwrap();
+    let error = store.append(&mut b, &one).await.expect_err("the first to commit has won");
+    assert_eq!(error.kind, StoreErrorKind::Busy, "{error}");
+}
+
+/// H-13
+#[tokio::test]
+async fn a_role_whose_transactions_are_serializable_works_like_any_other() {
+    let database = Database::create(&Servers::find()).await;
+    let bench = Bench::at(database.url()).await;
+    bench.sql(&format!("alter database {} set default_transaction_isolation = 'serializable'", database.name())).await;
+    let (one, two) = (bench.another().await, bench.another().await);
+    let mut writers = tokio::task::JoinSet::new();
+    for n in 0..4 {
+        let store = if n % 2 == 0 { one.clone() } else { two.clone() };
+        writers.spawn(async move {
+            for i in 0..50 {
+                append(&store, &events(1_000 * n + i, 1)).await.unwrap();
+            }
+        });
+    }
+    // Two relays that share the lanes, with failures on the way: their statements meet in every table.
+    let mut relays = [Worker::on(&one, LEASE).await, Worker::on(&two, LEASE).await];
+    let mut came = std::collections::BTreeSet::new();
+    wait_for("all of them", async || {
+        for relay in &mut relays {
+            let take = relay.look(20).await.unwrap();
+            let (fail, through): (Vec<_>, Vec<_>) =
+                take.deliveries.iter().partition(|one| one.attempts == 0 && one.event.id.ends_with('7'));
+            let failed = fail.into_iter().map(|one| retry(one, Duration::ZERO));
+            let settlements: Vec<_> = failed.chain(through.into_iter().map(crate::bench::delivered)).collect();
+            relay.source.settle(&settlements).await.unwrap();
+            relay.renew().await.unwrap();
+            came.extend(relay.came.keys().cloned());
+        }
+        came.len() == 200
+    })
+    .await;
+    writers.join_all().await;
+    for relay in &mut relays {
+        relay.drain().await;
+    }
+    assert_eq!(bench.agrees().await, 200);
+}
+
+/// H-14
+#[tokio::test]
+async fn no_transaction_is_open_while_a_delivery_is_on_its_way() {
+    let database = Database::create(&Servers::find()).await;
+    let bench = Bench::at(database.url()).await;
+    bench.append(&events(0, 20)).await;
+    let transport = ScriptedTransport::new();
+    transport.hold_when(|_| true);
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let relay = Relay::new(RelayOptions { retention: None, shutdown_grace: Duration::ZERO, ..RelayOptions::default() });
+    let store: Postgres = bench.another().await;
+    let running = tokio::spawn(relay.serve(RouteRun::new(store, route(), transport.clone())).run(async move {
+        let _ = stopped.await;
+    }));
+    wait_for("a delivery", async || !transport.arrivals().is_empty()).await;
+    let open = "select count(*) from pg_stat_activity where datname = current_database() \
+                and state like 'idle in transaction%' and clock_timestamp() - state_change > interval '1 second'";
+    let start = std::time::Instant::now();
+    while start.elapsed() < Duration::from_millis(2_500) {
+        assert_eq!(bench.one(open).await, "0", "a transaction stays open while the destination takes its time");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    drop(stop);
+    running.await.unwrap().unwrap();
+    bench.store.desk().audit().await.unwrap();
+}

@@ -1,0 +1,223 @@
+//! Retention while everything goes on: writers, relays and long transactions over a ring that turns every few seconds.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use postroom_conformance::servers::Servers;
+use postroom_core::{
+    Event, Outbox as _, ReplayOptions, Retention, RouteDefinition, Selection, Start, Store as _, new_id,
+};
+use postroom_postgres::Postgres;
+use sqlx::{Connection as _, Executor as _, PgConnection};
+use tokio::task::JoinSet;
+
+use crate::bench::{Bench, Worker, ada, dead, delivered, events, rounds, wait_for};
+
+const SECOND: Duration = Duration::from_secs(1);
+const LEAVES: u16 = 5;
+
+fn short() -> Retention {
+    let keep = Some(Duration::from_millis(200));
+    Retention { delivered: keep, attempts: keep, inbox: keep }
+}
+
+async fn ring() -> Bench {
+    Bench::with(|options| options.lanes(2).leaves(LEAVES).segment(SECOND)).await
+}
+
+fn payload(id: &str) -> Vec<u8> {
+    format!("{{\"id\":\"{id}\",\"note\":\"{}\"}}", "x".repeat(200)).into_bytes()
+}
+
+fn event(id: &str) -> Event {
+    Event::new("order.placed")
+        .id(id)
+        .key(format!("order-{}", id.len() + usize::from(id.as_bytes()[9])))
+        .bytes("application/json", payload(id))
+}
+
+/// Whether it is one that no destination takes.
+fn is_bad(id: &str) -> bool {
+    id.ends_with("00") || id.ends_with("7a")
+}
+
+/// Prunes until it is told to stop; the number of events that are gone.
+async fn prune_all_the_time(store: Postgres, stop: Arc<AtomicBool>) -> u64 {
+    let mut gone = 0;
+    while !stop.load(Ordering::SeqCst) {
+        gone += store.desk().prune(&short(), false).await.unwrap().events;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    gone
+}
+
+/// Appends until then; which were committed, and how long the longest transaction took.
+async fn write(store: Postgres, number: u64, until: Instant) -> (BTreeSet<String>, Duration) {
+    let (mut random, mut committed, mut longest) = (fastrand::Rng::with_seed(number), BTreeSet::new(), Duration::ZERO);
+    while Instant::now() < until {
+        let events: Vec<Event> = (0..random.usize(1..20)).map(|_| event(&new_id())).collect();
+        let start = Instant::now();
+        let mut tx = store.begin().await.unwrap();
+        let appended = store.append_many(&mut tx, &events).await.unwrap();
+        if random.u8(..10) == 0 {
+            tx.rollback().await.unwrap();
+            continue;
+        }
+        tx.commit().await.unwrap();
+        longest = longest.max(start.elapsed());
+        appended.wake();
+        committed.extend(events.into_iter().map(|event| event.id));
+    }
+    (committed, longest)
+}
+
+/// One transaction after the other that stays open for several segments with an event in it.
+async fn write_slowly(store: Postgres, until: Instant) -> BTreeSet<String> {
+    let mut committed = BTreeSet::new();
+    while Instant::now() < until {
+        let (early, late) = (event(&new_id()), event(&new_id()));
+        let mut tx = store.begin().await.unwrap();
+        drop(store.append(&mut tx, &early).await.unwrap());
+        tokio::time::sleep(3 * SECOND).await;
+        drop(store.append(&mut tx, &late).await.unwrap());
+        tx.commit().await.unwrap();
+        committed.extend([early.id, late.id]);
+    }
+    committed
+}
+
+/// Other sessions' transactions: with an id, with an old snapshot, and with a lock on the log, one after the other.
+async fn idle_in_transactions(url: String, look: String, until: Instant) {
+    let mut conn = PgConnection::connect(&url).await.unwrap();
+    while Instant::now() < until {
+        for begin in ["begin; select pg_current_xact_id()", "begin isolation level repeatable read; select 1", &look] {
+            conn.execute(sqlx::AssertSqlSafe(begin.to_owned())).await.unwrap();
+            tokio::time::sleep(SECOND * 3 / 2).await;
+            conn.execute("rollback").await.unwrap();
+        }
+    }
+}
+
+async fn sizes(bench: &Bench) -> Vec<String> {
+    let mut sizes = Vec::new();
+    for leaf in 0..LEAVES {
+        sizes.push(bench.one(&format!("select pg_relation_size('postroom.log_{leaf}')")).await);
+    }
+    sizes
+}
+
+/// Delivers what there is; what is bad dies.
+async fn deliver(worker: &mut Worker) {
+    let take = worker.look(300).await.unwrap();
+    let verdict = |one| if is_bad(&delivery_id(one)) && one.attempts == 0 { dead(one) } else { delivered(one) };
+    worker.settle_all(&take.deliveries.iter().map(verdict).collect::<Vec<_>>()).await;
+}
+
+fn delivery_id(delivery: &postroom_core::Delivery) -> String {
+    delivery.event.id.clone()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn retention_under_load_loses_nothing_and_gives_all_space_back() {
+    let bench = ring().await;
+    let until = Instant::now() + SECOND * u32::try_from(rounds(9, 120)).unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let pruner = tokio::spawn(prune_all_the_time(bench.another().await, Arc::clone(&stop)));
+    let mut writers = JoinSet::new();
+    for number in 0..3 {
+        writers.spawn(write(bench.another().await, number, until));
+    }
+    let slow = tokio::spawn(write_slowly(bench.another().await, until));
+    let look = format!("begin; select count(*) from {}.log", bench.name);
+    let idle = tokio::spawn(idle_in_transactions(Servers::find().postgres_url("postgres"), look, until));
+
+    // One relay after the other: each begins from what the one before has written.
+    let mut came = BTreeSet::new();
+    while Instant::now() < until {
+        let mut worker = bench.worker().await;
+        let life = Instant::now() + SECOND;
+        while Instant::now() < life {
+            deliver(&mut worker).await;
+        }
+        worker.source.release().await.unwrap();
+        came.extend(worker.came.into_keys());
+    }
+    let (mut committed, mut longest) = (slow.await.unwrap(), Duration::ZERO);
+    for (ids, took) in writers.join_all().await {
+        committed.extend(ids);
+        longest = longest.max(took);
+    }
+    idle.await.unwrap();
+    let mut worker = bench.worker().await;
+    wait_for("the rest", async || {
+        deliver(&mut worker).await;
+        came.extend(worker.came.keys().cloned());
+        came.len() >= committed.len()
+    })
+    .await;
+    assert_eq!(came, committed, "what was committed, and nothing else, has come");
+    wait_for("empty leaves", async || {
+        deliver(&mut worker).await;
+        sizes(&bench).await.iter().all(|size| size == "0")
+    })
+    .await;
+    stop.store(true, Ordering::SeqCst);
+    let gone = pruner.await.unwrap();
+    assert!(longest < SECOND, "a writer waited {longest:?}");
+
+    // The dead ones have their payloads, and arrive when they are sent again.
+    let bad: BTreeSet<String> = committed.iter().filter(|id| is_bad(id)).cloned().collect();
+    assert!(!bad.is_empty() && gone >= (committed.len() - bad.len()) as u64, "{gone} of {} gone", committed.len());
+    assert_eq!(bench.one("select count(*) from postroom.evacuated").await, bad.len().to_string());
+    bench.agrees().await;
+    bench.store.desk().replay_dead(&Selection::default(), ReplayOptions::default(), &ada()).await.unwrap();
+    let mut again = BTreeSet::new();
+    while again.len() < bad.len() {
+        let taken = worker.take(300).await;
+        for one in &taken {
+            assert_eq!(one.event.payload, payload(&one.event.id), "the payload of {}", one.event.id);
+            again.insert(one.event.id.clone());
+        }
+        worker.settle(&taken).await.unwrap();
+    }
+    assert_eq!(again, bad);
+    wait_for("nothing left", async || {
+        bench.store.desk().prune(&short(), false).await.unwrap();
+        bench.one("select count(*) from postroom.evacuated").await == "0"
+    })
+    .await;
+    assert_eq!(bench.agrees().await, committed.len() as u64);
+}
+
+#[tokio::test]
+async fn a_route_that_lags_keeps_its_leaf_until_it_has_read_it() {
+    let bench = ring().await;
+    let slow = RouteDefinition::new("archive").starting(Start::Beginning);
+    bench.store.desk().register(std::slice::from_ref(&slow)).await.unwrap();
+    bench.append(&events(0, 30)).await;
+    let mut worker = bench.worker().await;
+    worker.until(30).await;
+    // The ring turns once round: the leaf takes events again while its old ones are still there.
+    let round = Instant::now() + SECOND * u32::from(LEAVES + 1);
+    let mut n = 30;
+    while Instant::now() < round {
+        bench.append(&events(n, 1)).await;
+        n += 1;
+        worker.until(n).await;
+        bench.store.desk().prune(&short(), false).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(bench.one("select count(*) from postroom.log").await, n.to_string(), "none of them is gone");
+    let source = bench.store.source(&crate::bench::relay(crate::bench::LEASE), &slow).await.unwrap();
+    let mut archive = Worker { source, came: std::collections::BTreeMap::new() };
+    archive.until(n).await;
+    assert_eq!((archive.came.len(), archive.twice()), (n, 0));
+    wait_for("empty leaves", async || {
+        bench.store.desk().prune(&short(), false).await.unwrap();
+        sizes(&bench).await.iter().all(|size| size == "0")
+    })
+    .await;
+    assert_eq!(bench.agrees().await, 2 * n as u64);
+}
