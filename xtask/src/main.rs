@@ -1,4 +1,4 @@
-//! Developer tasks: `cargo xtask lint | docs | services | simulate | stress | bench`.
+//! Developer tasks: `cargo xtask lint | docs | services | simulate | stress | faults | bench`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "its output is its purpose")]
 
@@ -14,6 +14,8 @@ const USAGE: &str = "usage:
   cargo xtask simulate [--seeds N] [--from SEED]
                                           the simulation over N seeds (default 2000); prints the first seed that fails
   cargo xtask stress [--minutes N]        the PostgreSQL store under load while relays die (default 10); prints its figures
+  cargo xtask faults [--scale N]          the end-to-end campaigns with N times (default 5) the events and faults of a test
+                                          run: relays and PostgreSQL are killed, frozen and restarted; prints their figures
   cargo xtask bench [engine|sqlite|dev]   benchmarks, release build; results belong into bench/RESULTS.md";
 
 fn main() -> ExitCode {
@@ -42,6 +44,8 @@ fn main() -> ExitCode {
         },
         ["stress"] => stress("10"),
         ["stress", "--minutes", minutes] if minutes.parse::<u64>().is_ok() => stress(minutes),
+        ["faults"] => faults("5"),
+        ["faults", "--scale", scale] if scale.parse::<usize>().is_ok_and(|scale| scale > 0) => faults(scale),
         ["bench", rest @ ..] if rest.len() <= 1 => {
             let mut call = vec!["run", "--release", "--quiet", "--package", "postroom-bench", "--"];
             call.extend(rest);
@@ -57,6 +61,13 @@ fn stress(minutes: &str) -> bool {
     let test = ["test", "--quiet", "--package", "postroom-postgres", "--test", "position", "--"];
     let call = [&test[..], &["stress::", "--nocapture"]].concat();
     cargo_with(&call, &[("POSTROOM_STRESS_MINUTES", minutes)])
+}
+
+/// The campaigns that every run of the suite makes once, with more of everything, one after the other.
+fn faults(scale: &str) -> bool {
+    let test = ["test", "--quiet", "--package", "postroom-e2e", "--test", "fleet", "--test", "kill", "--"];
+    let call = [&test[..], &["--nocapture", "--test-threads=1"]].concat();
+    cargo_with(&call, &[("POSTROOM_FAULTS_SCALE", scale)])
 }
 
 fn usage() -> bool {
