@@ -88,9 +88,12 @@ impl Journal {
 
     /// Adds lines in one write, so that lines of several children never mix.
     pub fn add(&self, receptions: &[Reception]) {
-        let lines: String = receptions.iter().map(|reception| format!("{reception}\n")).collect();
+        let mut lines = Vec::new();
+        for reception in receptions {
+            writeln!(lines, "{reception}").unwrap();
+        }
         let mut file = OpenOptions::new().create(true).append(true).open(&self.path).unwrap();
-        file.write_all(lines.as_bytes()).unwrap();
+        file.write_all(&lines).unwrap();
     }
 
     /// Counts along while it grows, without reading anything twice.

@@ -3,6 +3,8 @@
 //!
 //! The long form is `cargo xtask faults`.
 
+#![allow(clippy::unwrap_used, reason = "what is not as documented fails the test")]
+
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -179,7 +181,7 @@ fn holders(world: &World, route: &str) -> BTreeMap<Option<String>, usize> {
 #[test]
 fn a_relay_that_is_stopped_hands_its_lanes_over_at_once() {
     let server = Server::start();
-    let world = world(&server.url(), Duration::from_secs(60));
+    let world = world(&server.url(), Duration::from_mins(1));
     let mut relays = Relays::start(&world, RELAYS);
     until("each has its share", || ROUTES.iter().all(|route| holders(&world, route).len() == RELAYS));
     while relays.count() > 1 {
@@ -189,7 +191,7 @@ fn a_relay_that_is_stopped_hands_its_lanes_over_at_once() {
             let held: Vec<_> = ROUTES.iter().map(|route| holders(&world, route)).collect();
             held.iter().all(|held| held.len() == left && !held.contains_key(&None)).then_some(())
         };
-        let (_, took) = within(Duration::from_secs(10), "the others have the lanes", handed_over);
+        let ((), took) = within(Duration::from_secs(10), "the others have the lanes", handed_over);
         println!("handed over in {took:?}");
         assert!(took < Duration::from_secs(5), "far less than the lease: {took:?}");
     }
