@@ -14,7 +14,8 @@ const USAGE: &str = "usage:
   cargo xtask simulate [--seeds N] [--from SEED]
                                           the simulation over N seeds (default 2000); prints the first seed that fails
   cargo xtask stress [--minutes N]        the PostgreSQL store under load while relays die (default 10); prints its figures
-  cargo xtask faults                      the hazards of the PostgreSQL store in their long forms
+  cargo xtask faults [--scale N]          the hazards of the PostgreSQL store in their long forms, and the end-to-end campaigns
+                                          with N times (default 5) the events and faults of a test run; prints their figures
   cargo xtask bench [engine|sqlite|dev]   benchmarks, release build; results belong into bench/RESULTS.md";
 
 fn main() -> ExitCode {
@@ -43,10 +44,8 @@ fn main() -> ExitCode {
         },
         ["stress"] => stress("10"),
         ["stress", "--minutes", minutes] if minutes.parse::<u64>().is_ok() => stress(minutes),
-        ["faults"] => {
-            let test = ["test", "--quiet", "--package", "postroom-postgres", "--test", "hazards"];
-            cargo_with(&test, &[("POSTROOM_FAULTS", "1")])
-        }
+        ["faults"] => faults("5"),
+        ["faults", "--scale", scale] if scale.parse::<usize>().is_ok_and(|scale| scale > 0) => faults(scale),
         ["bench", rest @ ..] if rest.len() <= 1 => {
             let mut call = vec!["run", "--release", "--quiet", "--package", "postroom-bench", "--"];
             call.extend(rest);
@@ -62,6 +61,14 @@ fn stress(minutes: &str) -> bool {
     let test = ["test", "--quiet", "--package", "postroom-postgres", "--test", "position", "--"];
     let call = [&test[..], &["stress::", "--nocapture"]].concat();
     cargo_with(&call, &[("POSTROOM_STRESS_MINUTES", minutes)])
+}
+
+/// The campaigns that every run of the suite makes once, with more of everything, one after the other.
+fn faults(scale: &str) -> bool {
+    let test = ["test", "--quiet", "--package", "postroom-e2e", "--test", "fleet", "--test", "kill", "--"];
+    let call = [&test[..], &["--nocapture", "--test-threads=1"]].concat();
+    let hazards = ["test", "--quiet", "--package", "postroom-postgres", "--test", "hazards", "--", "--nocapture"];
+    cargo_with(&hazards, &[("POSTROOM_FAULTS", "1")]) && cargo_with(&call, &[("POSTROOM_FAULTS_SCALE", scale)])
 }
 
 fn usage() -> bool {

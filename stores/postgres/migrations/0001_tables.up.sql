@@ -170,7 +170,9 @@ create table postroom.delivery (
 create unique index delivery_event on postroom.delivery (seq, route, replay);
 create index delivery_due on postroom.delivery (route, lane, due, seq) where due is not null;
 create index delivery_key on postroom.delivery (route, key, state, seq) where blocks;
-create index delivery_state on postroom.delivery (route, state);
+-- With the key in it: before the table was analysed the planner cannot tell this index from delivery_key, and may take
+-- either one to find the followers of a key.
+create index delivery_state on postroom.delivery (route, state, key, seq);
 create index delivery_dead on postroom.delivery (seq) where state = 'dead';
 
 create table postroom.attempt (

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
 use crate::journal::{Answer, Reception};
-use crate::producer::Ledger;
+use crate::ledger::Ledger;
 
 /// Everything known of one run.
 #[derive(Debug)]
 pub struct Evidence<'a> {
-    /// What the producer did.
+    /// What the producers did.
     pub ledger: &'a Ledger,
     /// What the children received, in order.
     pub receptions: &'a [Reception],
@@ -130,7 +130,7 @@ impl Evidence<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::producer::Written;
+    use crate::ledger::Written;
 
     const IN_FLIGHT_MAX: usize = 2;
 

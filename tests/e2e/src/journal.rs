@@ -2,8 +2,8 @@
 //! `O_APPEND` write, read by the tests.
 
 use std::fmt;
-use std::fs::{self, OpenOptions};
-use std::io::Write;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -86,10 +86,19 @@ impl Journal {
         Self { path: path.into() }
     }
 
-    /// Adds a line in one write, so that lines of several children never mix.
-    pub fn add(&self, reception: &Reception) {
+    /// Adds lines in one write, so that lines of several children never mix.
+    pub fn add(&self, receptions: &[Reception]) {
+        let mut lines = Vec::new();
+        for reception in receptions {
+            writeln!(lines, "{reception}").unwrap();
+        }
         let mut file = OpenOptions::new().create(true).append(true).open(&self.path).unwrap();
-        file.write_all(format!("{reception}\n").as_bytes()).unwrap();
+        file.write_all(&lines).unwrap();
+    }
+
+    /// Counts along while it grows, without reading anything twice.
+    pub fn follow(&self) -> Follower {
+        Follower { path: self.path.clone(), read: 0, lines: 0 }
     }
 
     /// Everything so far.
@@ -109,5 +118,38 @@ impl Journal {
 
     fn lines(&self) -> String {
         fs::read_to_string(&self.path).unwrap_or_default()
+    }
+}
+
+/// How far somebody has followed a journal.
+#[derive(Debug)]
+pub struct Follower {
+    path: PathBuf,
+    read: u64,
+    lines: usize,
+}
+
+impl Follower {
+    /// How many there are by now.
+    pub fn count(&mut self) -> usize {
+        self.more();
+        self.lines
+    }
+
+    /// What came since the last look.
+    pub fn fresh(&mut self) -> Vec<Reception> {
+        self.more().lines().map(|line| line.parse().unwrap()).collect()
+    }
+
+    /// Whole lines only: the last one may still be on its way.
+    fn more(&mut self) -> String {
+        let Ok(mut file) = File::open(&self.path) else { return String::new() };
+        file.seek(SeekFrom::Start(self.read)).unwrap();
+        let mut more = String::new();
+        file.read_to_string(&mut more).unwrap();
+        more.truncate(more.rfind('\n').map_or(0, |end| end + 1));
+        self.read += more.len() as u64;
+        self.lines += more.bytes().filter(|byte| *byte == b'\n').count();
+        more
     }
 }

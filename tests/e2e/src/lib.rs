@@ -14,16 +14,26 @@
 mod binary;
 mod checker;
 mod journal;
+mod ledger;
 mod producer;
+mod producers;
 mod relays;
 mod running;
+mod scale;
+mod server;
 mod wait;
+mod watch;
 mod world;
 
 pub use checker::{Evidence, Findings};
-pub use journal::{Answer, Journal, Reception};
-pub use producer::{Ledger, Producer, Written};
+pub use journal::{Answer, Follower, Journal, Reception};
+pub use ledger::{Ledger, Written};
+pub use producer::Producer;
+pub use producers::Producers;
 pub use relays::Relays;
 pub use running::Running;
+pub use scale::scale;
+pub use server::Server;
 pub use wait::{until, within};
+pub use watch::Watch;
 pub use world::{Said, World};

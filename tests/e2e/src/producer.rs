@@ -1,9 +1,8 @@
-//! A producer with a business of its own: per-key counters that change in the same transaction as the event is appended.
+//! A producer on SQLite with a business of its own: per-key counters that change in the same transaction as the event is appended.
 //!
 //! One transaction in ten rolls back. Its ledger says what committed and what did not; the numbers of a key have no gaps,
 //! because the counter rolls back too.
 
-use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,28 +14,10 @@ use postroom::{Event, Outbox};
 use serde_json::json;
 use sqlx::Row;
 
+use crate::ledger::{Ledger, Written};
+
 /// How many keys there are.
 const KEYS: u32 = 20;
-
-/// One committed event.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
-    /// Its id.
-    pub id: String,
-    /// Its key.
-    pub key: String,
-    /// Its number within the key, from 1.
-    pub number: u64,
-}
-
-/// What the producer did.
-#[derive(Debug, Default)]
-pub struct Ledger {
-    /// In the order of commits.
-    pub committed: Vec<Written>,
-    /// Ids of what was rolled back.
-    pub rolled_back: HashSet<String>,
-}
 
 /// A producer at work in a thread of its own.
 #[derive(Debug)]
@@ -79,14 +60,8 @@ async fn produce(database: PathBuf, pace: Duration, stop: &AtomicBool) -> Ledger
         ticks.tick().await;
         one(&store, &mut ledger).await;
     }
-    let mut numbers: BTreeMap<String, u64> = BTreeMap::new();
-    for written in &ledger.committed {
-        *numbers.entry(written.key.clone()).or_default() += 1;
-    }
     let rows = sqlx::query("select key, number from counter").fetch_all(store.pool()).await.unwrap();
-    let business: BTreeMap<String, u64> =
-        rows.iter().map(|row| (row.get(0), row.get::<i64, _>(1).cast_unsigned())).collect();
-    assert_eq!(numbers, business, "the ledger and the business agree");
+    ledger.agrees_with(rows.iter().map(|row| (row.get(0), row.get(1))));
     ledger
 }
 

@@ -1,10 +1,10 @@
 //! Two relays on one file under load, killed, frozen and restarted: nothing is lost, nothing invented, order holds, and
-//! a fault repeats no more than was in flight.
+//! a fault repeats no more than was in flight. The long form is `cargo xtask faults`.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use postroom_e2e::{Evidence, Findings, Ledger, Producer, Relays, World, until};
+use postroom_e2e::{Evidence, Findings, Ledger, Producer, Relays, World, scale, until};
 
 const IN_FLIGHT_MAX: usize = 16;
 const ROUTES: [&str; 2] = ["billing", "search"];
@@ -46,13 +46,13 @@ fn judge(world: &World, ledger: &Ledger, faults: &BTreeMap<u32, usize>) -> Findi
 
 #[test]
 fn fifty_kills_and_four_freezes_lose_nothing_and_repeat_no_more_than_was_in_flight() {
-    const KILLS: usize = 50;
+    let kills = 50 * scale();
     let since = Instant::now();
     let world = world("1s");
     let producer = Producer::start(world.path("shop.db"), Duration::from_millis(8));
-    let mut relays = Relays::start(&world);
+    let mut relays = Relays::start(&world, 2);
     let mut taken_over = 0;
-    for kill in 0..KILLS {
+    for kill in 0..kills {
         a_random_moment(&world);
         if kill % 12 == 11 {
             let active = relays.active();
@@ -67,7 +67,7 @@ fn fifty_kills_and_four_freezes_lose_nothing_and_repeat_no_more_than_was_in_flig
     let faults = relays.stop();
     let findings = judge(&world, &ledger, &faults);
     println!(
-        "{} events on {} routes, {KILLS} kills, {} faults in all, {findings}, {:.0} s",
+        "{} events on {} routes, {kills} kills, {} faults in all, {findings}, {:.0} s",
         ledger.committed.len(),
         ROUTES.len(),
         faults.values().sum::<usize>(),
@@ -79,11 +79,11 @@ fn fifty_kills_and_four_freezes_lose_nothing_and_repeat_no_more_than_was_in_flig
 
 #[test]
 fn twenty_graceful_restarts_under_load_repeat_nothing() {
-    const RESTARTS: usize = 20;
+    let restarts = 20 * scale();
     let world = world("5s");
     let producer = Producer::start(world.path("shop.db"), Duration::from_millis(8));
-    let mut relays = Relays::start(&world);
-    for _ in 0..RESTARTS {
+    let mut relays = Relays::start(&world, 2);
+    for _ in 0..restarts {
         a_random_moment(&world);
         let active = relays.active();
         relays.restart(active);
@@ -91,6 +91,6 @@ fn twenty_graceful_restarts_under_load_repeat_nothing() {
     let ledger = producer.stop();
     relays.stop();
     let findings = judge(&world, &ledger, &BTreeMap::new());
-    println!("{} events, {RESTARTS} graceful restarts, {findings}", ledger.committed.len());
+    println!("{} events, {restarts} graceful restarts, {findings}", ledger.committed.len());
     assert_eq!(findings.duplicates, 0);
 }

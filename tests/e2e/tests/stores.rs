@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use postroom::sqlite::{Sqlite, SqliteOptions};
-use postroom_e2e::{World, until, within};
+use postroom_e2e::{Server, World, until, within};
 
 /// Stores `near` and `far`, each with a route of its own; only `near` is migrated.
 fn world() -> World {
@@ -85,6 +85,52 @@ fn a_store_locked_by_a_writer_that_does_not_end_holds_up_only_itself() {
     writer.block_on(lock.rollback()).unwrap();
     append(&world, "far");
     until("the far one goes on", || world.route("there")["delivered"] == 3);
+    relay.stop();
+    assert_eq!(world.run(&["audit"]).code, 0);
+}
+
+#[test]
+fn a_postgresql_that_is_stopped_holds_up_only_itself_and_its_backlog_arrives_when_it_is_back() {
+    const BACKLOG: usize = 200;
+    let (orders, billing) = (Server::start(), Server::start());
+    let world = World::new(env!("CARGO_BIN_EXE_e2e-child"));
+    world.configure(&format!(
+        "[store.orders]\nurl = \"{}\"\n[store.billing]\nurl = \"{}\"\n[relay]\nlease = \"2s\"\n\
+         [[route]]\nname = \"shipping\"\nstore = \"orders\"\nto = {{ exec = {{ command = {{child}} }} }}\n\
+         [[route]]\nname = \"ledger\"\nstore = \"billing\"\nto = {{ exec = {{ command = {{child}} }} }}\n",
+        orders.url(),
+        billing.url()
+    ));
+    for store in ["orders", "billing"] {
+        world.ok(&["store", "migrate", "up", "--store", store]);
+    }
+    let mut relay = world.relay("relay");
+    append(&world, "orders");
+    append(&world, "billing");
+    until("both are served", || ["shipping", "ledger"].iter().all(|route| world.route(route)["delivered"] == 1));
+
+    // The child has the first of them and says nothing; the rest waits in the database.
+    world.mode("hold");
+    let line = |n: usize| format!("{{\"type\":\"t\",\"key\":\"k-{n}\"}}\n");
+    let lines: String = (0..BACKLOG).map(line).collect();
+    assert_eq!(world.feed(&["event", "append", "-", "--store", "billing"], &lines).code, 0);
+    world.received(3);
+    billing.stop();
+    world.mode("");
+    for delivered in 2..10 {
+        append(&world, "orders");
+        let arrived = || (world.route("shipping")["delivered"] == delivered).then_some(());
+        within(Duration::from_secs(5), "the other store is served as if nothing were", arrived);
+    }
+    assert_eq!(
+        (&world.route("shipping")["state"], &world.route("ledger")["state"]),
+        (&"running".into(), &"down".into())
+    );
+
+    billing.start_again();
+    append(&world, "billing");
+    until("the backlog arrives, and what came after", || world.route("ledger")["delivered"] == BACKLOG + 2);
+    assert!(relay.is_alive());
     relay.stop();
     assert_eq!(world.run(&["audit"]).code, 0);
 }

@@ -25,7 +25,9 @@ impl Engine {
     /// Whether what a take brings could be held.
     pub(super) fn has_room(&mut self, now: Duration) -> bool {
         // A paused route is looked at too, and brings nothing: that is how its release is noticed.
-        if self.standing.paused {
+        // Doubts about our lanes only a take can end; while settles fail it need not.
+        let unsure = (self.doubt.is_some() || self.owed > 0) && self.settler.is_empty();
+        if self.standing.paused || unsure {
             return true;
         }
         self.ready.len() < self.options.take.rows
@@ -46,12 +48,14 @@ impl Engine {
                 self.lost_meanwhile.clear();
                 self.timing.look_failed(now);
                 self.store_error("take", &error);
+                self.doubt = Some(number);
                 let since = self.trouble.take().map_or(now, |(since, _)| since);
                 self.trouble = Some((since, chain(&error)));
                 self.tell_health(now);
                 return;
             }
         };
+        self.believe(number);
         let found = !take.deliveries.is_empty();
         self.more = take.more;
         let jitter = self.rng.f64();
@@ -80,6 +84,17 @@ impl Engine {
         self.lost_meanwhile.clear();
         self.keys.taken(number);
         self.tell_health(now);
+    }
+
+    /// A take ended well: what was in doubt when it began is known now.
+    fn believe(&mut self, number: u64) {
+        if self.doubt.is_some_and(|since| since < number) {
+            self.doubt = None;
+        }
+        if self.owed_since < number {
+            let owed = std::mem::take(&mut self.owed);
+            self.give_back(owed);
+        }
     }
 
     fn admit(&mut self, now: Duration, delivery: Delivery) {
@@ -144,7 +159,7 @@ impl Engine {
             self.void.insert(lane);
         }
         let gone = self.settler.drop_lane(lane);
-        self.give_back(gone.slots);
+        self.owe(gone.slots);
         for (settlement, delivery) in gone.settlements.iter().zip(&gone.deliveries) {
             if settlement.verdict != Verdict::Returned {
                 self.forget(delivery);

@@ -116,6 +116,11 @@ pub(crate) struct Engine {
     outages: u64,
     // Since when takes fail, and why.
     trouble: Option<(Duration, String)>,
+    // The last take that had begun when the store failed: lanes may be lost that only a later take tells of.
+    doubt: Option<u64>,
+    // Slots of lost lanes, and the last take that had begun when they were: they come back after a later one.
+    owed: usize,
+    owed_since: u64,
     // Lanes that were lost while deliveries of theirs were on their way: their outcomes are void.
     void: HashSet<LaneTerm>,
     // Lanes that were lost while a take was running: what it brings of them is no longer ours.
@@ -203,6 +208,9 @@ pub(crate) async fn serve(run: RouteRun, around: Surroundings, stop: Cancellatio
         current_flights: 0,
         outages: 0,
         trouble: None,
+        doubt: None,
+        owed: 0,
+        owed_since: 0,
         void: HashSet::new(),
         lost_meanwhile: Vec::new(),
         held_bytes: 0,

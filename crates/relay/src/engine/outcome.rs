@@ -109,9 +109,18 @@ impl Engine {
         self.starved &= slots == 0;
     }
 
+    /// Slots of deliveries that will come twice. What took their lane may be about to take others, of this route or
+    /// the next: if they were free at once, one fault could repeat more than fits into the window.
+    pub(super) fn owe(&mut self, slots: usize) {
+        if slots > 0 {
+            self.owed += slots;
+            self.owed_since = self.takes;
+        }
+    }
+
     /// A delivery of a lane we lost has come back: whatever came of it, another relay decides.
     fn void_outcome(&mut self, held: &Held) {
-        self.give_back(1);
+        self.owe(1);
         self.forget(&held.delivery);
         self.let_next_go(&held.delivery);
         let lane = held.delivery.lane;
@@ -179,12 +188,17 @@ impl Engine {
             Ok(standing) => standing,
             Err(error) => {
                 self.store_error("settle", &error);
+                self.doubt = Some(self.takes);
                 self.settler.failed(now, batch);
                 return;
             }
         };
         self.settler.succeeded();
-        self.give_back(batch.slots);
+        if standing.lost.is_empty() {
+            self.give_back(batch.slots);
+        } else {
+            self.owe(batch.slots);
+        }
         let take = self.take_running.then_some(self.takes);
         for (settlement, delivery) in batch.settlements.iter().zip(&batch.deliveries) {
             if settlement.verdict != Verdict::Returned {

@@ -14,7 +14,8 @@ impl Engine {
     /// How many may be handed over now, as far as pauses, lease, breaker and transport are concerned.
     pub(super) fn may_send(&mut self, now: Duration) -> usize {
         let leased = self.timing.lease_holds(now, self.clock.now());
-        let stopped = self.phase != Phase::Serving || self.standing.paused || !leased;
+        // What is sent while the store fails may belong to lanes that are lost already: it would only come twice.
+        let stopped = self.phase != Phase::Serving || self.standing.paused || !leased || self.doubt.is_some();
         if stopped || self.starved || self.ready.is_empty() || (self.wire_doubtful && !self.flights.is_empty()) {
             return 0;
         }

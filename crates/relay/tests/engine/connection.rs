@@ -27,6 +27,8 @@ struct Knobs {
     cut_settle: AtomicBool,
     take_late_ms: AtomicU64,
     hold_take: AtomicBool,
+    // From the first take on: no other comes through, and a settle says that the lanes it is about are lost.
+    robbed: AtomicBool,
     handed: AtomicUsize,
 }
 
@@ -63,6 +65,9 @@ impl Source for LineSource {
     async fn take(&self, budget: Budget) -> Result<Take, StoreError> {
         let knobs = &self.1.0;
         Line::check(&knobs.cut)?;
+        if knobs.handed.load(Ordering::SeqCst) > 0 {
+            Line::check(&knobs.robbed)?;
+        }
         let take = self.0.take(budget).await?;
         knobs.handed.fetch_add(take.deliveries.len(), Ordering::SeqCst);
         sleep(Duration::from_millis(knobs.take_late_ms.load(Ordering::SeqCst))).await;
@@ -74,6 +79,10 @@ impl Source for LineSource {
     async fn settle(&self, settlements: &[Settlement]) -> Result<Standing, StoreError> {
         Line::check(&self.1.0.cut)?;
         Line::check(&self.1.0.cut_settle)?;
+        if self.1.0.robbed.load(Ordering::SeqCst) {
+            let lost = settlements.iter().map(|settlement| settlement.lane).collect();
+            return Ok(Standing { lanes: 1, lost, ..Standing::default() });
+        }
         self.0.settle(settlements).await
     }
     async fn renew(&self, health: &RouteHealth) -> Result<Lease, StoreError> {
@@ -199,6 +208,23 @@ async fn a_drain_waits_for_a_retry_it_has_just_settled() {
         let status = shop.status().await.status;
         assert_eq!((status.delivered, status.retrying), (1, 0), "delivered, retrying; outcome after {offset} ms");
     }
+}
+
+/// The lanes go one by one, for one reason: what is sent in between would come twice as well.
+#[tokio::test(start_paused = true)]
+async fn lanes_that_are_lost_one_after_the_other_repeat_no_more_than_the_window() {
+    let mut shop = shop(8, None).await;
+    shop.options.in_flight_max = 1;
+    shop.options.lease = Duration::from_secs(30);
+    let line = Line::default();
+    line.0.robbed.store(true, Ordering::SeqCst);
+    shop.fill(100, 100).await;
+    let _stop = start(&shop, &line, &shop.transport, "a");
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(shop.transport.arrivals().len(), 1, "sent without one settle that counted");
+    line.0.robbed.store(false, Ordering::SeqCst);
+    sleep(Duration::from_secs(5)).await;
+    assert!(shop.transport.arrivals().len() > 1, "and it goes on as soon as a take comes through");
 }
 
 /// Counts changes of health.

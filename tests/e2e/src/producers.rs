@@ -1,0 +1,227 @@
+//! Several producers on PostgreSQL at once: per-key counters and a booking change in the same transaction as the events
+//! are appended.
+//!
+//! One transaction in ten rolls back, and the server may go away at any moment. What became of a commit whose answer was
+//! lost is found out afterwards: its booking is there or not.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use postroom::postgres::{Postgres, PostgresOptions};
+use postroom::{Event, Outbox};
+use serde_json::json;
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::{ConnectOptions, Connection, Row};
+
+use crate::ledger::{Ledger, Written};
+
+/// How many keys there are: enough to fill the windows of all relays, few enough for producers to meet.
+const KEYS: u32 = 500;
+/// Most events of one transaction, each of another key.
+const TOGETHER_MAX: usize = 8;
+/// How many producers there are.
+const PRODUCERS: usize = 4;
+/// Pause before the next try while the server is away.
+const AWAY: Duration = Duration::from_millis(50);
+/// Pause of a producer that is far enough ahead of the relays.
+const AHEAD: Duration = Duration::from_millis(5);
+
+/// Producers at work in a thread of their own.
+#[derive(Debug)]
+pub struct Producers {
+    shared: Arc<Shared>,
+    work: JoinHandle<Ledger>,
+}
+
+/// What all of them look at.
+#[derive(Debug)]
+struct Shared {
+    url: PgConnectOptions,
+    events_max: usize,
+    stop: AtomicBool,
+    committed: AtomicUsize,
+    delivered: AtomicUsize,
+    ahead_max: usize,
+}
+
+impl Producers {
+    /// Starts producing into a migrated database, until there are `events` or they are stopped.
+    ///
+    /// They go as fast as they can until they are `ahead_max` events ahead of what [`Producers::delivered`] was told.
+    pub fn start(url: &str, events: usize, ahead_max: usize) -> Self {
+        let connect: PgConnectOptions = url.parse().unwrap();
+        let shared = Arc::new(Shared {
+            url: connect.application_name("producer"),
+            events_max: events,
+            stop: AtomicBool::new(false),
+            committed: AtomicUsize::new(0),
+            delivered: AtomicUsize::new(0),
+            ahead_max,
+        });
+        let (url, of_work) = (url.to_owned(), Arc::clone(&shared));
+        let work = thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(produce(&url, of_work))
+        });
+        Self { shared, work }
+    }
+
+    /// How many events are committed so far.
+    pub fn committed(&self) -> usize {
+        self.shared.committed.load(Ordering::Relaxed)
+    }
+
+    /// Tells them how many events have been delivered.
+    pub fn delivered(&self, events: usize) {
+        self.shared.delivered.store(events, Ordering::Relaxed);
+    }
+
+    /// Whether they have produced all they were asked for.
+    pub fn have_finished(&self) -> bool {
+        self.work.is_finished()
+    }
+
+    /// Stops them; their ledger agrees with their business.
+    pub fn stop(self) -> Ledger {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        self.work.join().unwrap()
+    }
+}
+
+impl Shared {
+    fn goes_on(&self) -> bool {
+        !self.stop.load(Ordering::Relaxed) && self.committed.load(Ordering::Relaxed) < self.events_max
+    }
+
+    fn is_ahead(&self) -> bool {
+        self.committed.load(Ordering::Relaxed) > self.delivered.load(Ordering::Relaxed).saturating_add(self.ahead_max)
+    }
+}
+
+async fn produce(url: &str, shared: Arc<Shared>) -> Ledger {
+    let store = Postgres::open(PostgresOptions::new("main", url)).await.unwrap();
+    let mut connection = shared.url.connect().await.unwrap();
+    sqlx::raw_sql(
+        "create table counter (key text primary key, number bigint not null); create table booking (id text primary key)",
+    )
+    .execute(&mut connection)
+    .await
+    .unwrap();
+    let each = (0..PRODUCERS).map(|_| {
+        let producer =
+            Producer { store: store.clone(), shared: Arc::clone(&shared), connection: None, ledger: Ledger::default() };
+        tokio::spawn(producer.run())
+    });
+    let mut ledger = Ledger::default();
+    for producer in each.collect::<Vec<_>>() {
+        ledger.add(producer.await.unwrap());
+    }
+    let mut connection = connected(&shared.url).await;
+    let rows = sqlx::query("select key, number from counter").fetch_all(&mut connection).await.unwrap();
+    ledger.agrees_with(rows.iter().map(|row| (row.get(0), row.get(1))));
+    ledger
+}
+
+/// One of them.
+struct Producer {
+    store: Postgres,
+    shared: Arc<Shared>,
+    connection: Option<PgConnection>,
+    ledger: Ledger,
+}
+
+impl Producer {
+    async fn run(mut self) -> Ledger {
+        while self.shared.goes_on() {
+            if self.shared.is_ahead() {
+                tokio::time::sleep(AHEAD).await;
+            } else {
+                self.one().await;
+            }
+        }
+        self.ledger
+    }
+
+    /// One transaction and what became of it.
+    async fn one(&mut self) {
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => connected(&self.shared.url).await,
+        };
+        let mut numbers: Vec<u32> = (0..fastrand::usize(1..=TOGETHER_MAX)).map(|_| fastrand::u32(..KEYS)).collect();
+        // In one order everywhere, so that two of them never wait for each other.
+        numbers.sort_unstable();
+        numbers.dedup();
+        let keys: Vec<String> = numbers.iter().map(|number| format!("account-{number:03}")).collect();
+        let booking = postroom::new_id();
+        let mut written = Vec::new();
+        let committed = match transact(&self.store, &mut connection, &keys, &booking, &mut written).await {
+            Ok(committed) => {
+                self.connection = Some(connection);
+                committed
+            }
+            // The commit was not asked for, or its answer did not come.
+            Err(_) => is_there(&self.shared.url, &booking).await,
+        };
+        if committed {
+            self.shared.committed.fetch_add(written.len(), Ordering::Relaxed);
+            self.ledger.committed.extend(written);
+        } else {
+            self.ledger.rolled_back.extend(written.into_iter().map(|written| written.id));
+        }
+    }
+}
+
+/// The counters move, the booking is made, the events are appended: all or nothing. Whether it was committed.
+async fn transact(
+    store: &Postgres,
+    connection: &mut PgConnection,
+    keys: &[String],
+    booking: &str,
+    written: &mut Vec<Written>,
+) -> Result<bool, Box<dyn std::error::Error + Send + Sync>> {
+    let mut tx = connection.begin().await?;
+    let count = "insert into counter (key, number) select key, 1 from unnest($1::text[]) as key \
+                 on conflict (key) do update set number = counter.number + 1 returning key, number";
+    let rows = sqlx::query(count).bind(keys).fetch_all(&mut *tx).await?;
+    let mut events = Vec::with_capacity(rows.len());
+    for row in &rows {
+        let (key, number): (String, i64) = (row.get(0), row.get(1));
+        let event = Event::new("account.changed").key(&key).json(&json!({ "key": key, "number": number }))?;
+        written.push(Written { id: event.id.clone(), key, number: number.cast_unsigned() });
+        events.push(event);
+    }
+    sqlx::query("insert into booking (id) values ($1)").bind(booking).execute(&mut *tx).await?;
+    let appended = store.append_many(&mut tx, &events).await?;
+    if fastrand::u32(..10) == 0 {
+        tx.rollback().await?;
+        return Ok(false);
+    }
+    tx.commit().await?;
+    appended.wake();
+    Ok(true)
+}
+
+/// Whether the transaction with this booking has committed; asked until there is an answer.
+async fn is_there(url: &PgConnectOptions, booking: &str) -> bool {
+    loop {
+        let mut connection = connected(url).await;
+        let found =
+            sqlx::query("select from booking where id = $1").bind(booking).fetch_optional(&mut connection).await;
+        if let Ok(found) = found {
+            return found.is_some();
+        }
+    }
+}
+
+/// A connection, as soon as the server gives one.
+async fn connected(url: &PgConnectOptions) -> PgConnection {
+    loop {
+        match url.connect().await {
+            Ok(connection) => return connection,
+            Err(_) => tokio::time::sleep(AWAY).await,
+        }
+    }
+}
