@@ -106,7 +106,7 @@ fn is_code(text: &str) -> bool {
 fn every_link_between_pages_leads_somewhere() {
     let mut pages = vec!["README.md".to_owned(), "ARCHITECTURE.md".to_owned(), "CONTRIBUTING.md".to_owned()];
     let docs = fs::read_dir(root().join("docs")).unwrap().map(|f| format!("docs/{}", f.unwrap().file_name().display()));
-    pages.extend(docs.filter(|name| std::path::Path::new(name).extension().is_some_and(|e| e == "md")));
+    pages.extend(docs.filter(|name| Path::new(name).extension().is_some_and(|e| e == "md")));
     pages.extend(["shop", "exec-handler"].map(|example| format!("examples/{example}/README.md")));
     for from in pages {
         let folder = root().join(Path::new(&from).parent().unwrap());
