@@ -6,6 +6,7 @@
 //! [`postroom_core::verdict`].
 
 mod clock;
+mod doubts;
 mod engine;
 mod options;
 mod relay;

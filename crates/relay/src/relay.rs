@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::SystemClock;
+use crate::doubts::Doubts;
 use crate::engine::{self, Surroundings};
 use crate::options::{NoObserver, Observer, RelayOptions, RouteRun};
 use crate::slots::Slots;
@@ -110,6 +111,7 @@ impl Relay {
         let stop = CancellationToken::new();
         let mut engines = JoinSet::new();
         let mut stores = BTreeMap::new();
+        let mut doubts: BTreeMap<String, Doubts> = BTreeMap::new();
         for mut route in self.routes {
             let store: Shared<_> = route.store.shared();
             route.store = Box::pin(store.clone());
@@ -120,6 +122,7 @@ impl Relay {
                 clock: clock.clone(),
                 observer: self.observer.clone(),
                 share: slots.share(),
+                doubts: doubts.entry(route.store_name.clone()).or_default().watch(),
                 rng: self.rng.fork(),
             };
             let names = (route.store_name.clone(), route.definition.name.clone());

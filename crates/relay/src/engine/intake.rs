@@ -26,7 +26,7 @@ impl Engine {
     pub(super) fn has_room(&mut self, now: Duration) -> bool {
         // A paused route is looked at too, and brings nothing: that is how its release is noticed.
         // Doubts about our lanes only a take can end; while settles fail it need not.
-        let unsure = (self.doubt.is_some() || self.owed > 0) && self.settler.is_empty();
+        let unsure = self.doubts.is_raised() && self.settler.is_empty();
         if self.standing.paused || unsure {
             return true;
         }
@@ -48,14 +48,16 @@ impl Engine {
                 self.lost_meanwhile.clear();
                 self.timing.look_failed(now);
                 self.store_error("take", &error);
-                self.doubt = Some(number);
+                self.doubts.raise();
                 let since = self.trouble.take().map_or(now, |(since, _)| since);
                 self.trouble = Some((since, chain(&error)));
                 self.tell_health(now);
                 return;
             }
         };
-        self.believe(number);
+        self.doubts.clear();
+        let owed = std::mem::take(&mut self.owed);
+        self.owe(owed);
         let found = !take.deliveries.is_empty();
         self.more = take.more;
         let jitter = self.rng.f64();
@@ -84,17 +86,6 @@ impl Engine {
         self.lost_meanwhile.clear();
         self.keys.taken(number);
         self.tell_health(now);
-    }
-
-    /// A take ended well: what was in doubt when it began is known now.
-    fn believe(&mut self, number: u64) {
-        if self.doubt.is_some_and(|since| since < number) {
-            self.doubt = None;
-        }
-        if self.owed_since < number {
-            let owed = std::mem::take(&mut self.owed);
-            self.give_back(owed);
-        }
     }
 
     fn admit(&mut self, now: Duration, delivery: Delivery) {
@@ -158,6 +149,7 @@ impl Engine {
         if self.flights.values().any(|flight| flight.held.delivery.lane == lane) {
             self.void.insert(lane);
         }
+        self.doubts.raise();
         let gone = self.settler.drop_lane(lane);
         self.owe(gone.slots);
         for (settlement, delivery) in gone.settlements.iter().zip(&gone.deliveries) {

@@ -31,6 +31,7 @@ use self::keys::{Held, Keys};
 use self::settler::{Batch, Settler};
 use self::suspects::Suspects;
 use self::timing::Timing;
+use crate::doubts::Watch;
 use crate::options::{Observer, RelayOptions, RouteRun};
 use crate::slots::Share;
 
@@ -47,6 +48,7 @@ pub(crate) struct Surroundings {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) share: Share,
+    pub(crate) doubts: Watch,
     pub(crate) rng: fastrand::Rng,
 }
 
@@ -116,11 +118,10 @@ pub(crate) struct Engine {
     outages: u64,
     // Since when takes fail, and why.
     trouble: Option<(Duration, String)>,
-    // The last take that had begun when the store failed: lanes may be lost that only a later take tells of.
-    doubt: Option<u64>,
-    // Slots of lost lanes, and the last take that had begun when they were: they come back after a later one.
+    // Lanes may be lost that only a take tells of.
+    doubts: Watch,
+    // Slots of lost lanes; they come back when there is no doubt about the others.
     owed: usize,
-    owed_since: u64,
     // Lanes that were lost while deliveries of theirs were on their way: their outcomes are void.
     void: HashSet<LaneTerm>,
     // Lanes that were lost while a take was running: what it brings of them is no longer ours.
@@ -208,9 +209,8 @@ pub(crate) async fn serve(run: RouteRun, around: Surroundings, stop: Cancellatio
         current_flights: 0,
         outages: 0,
         trouble: None,
-        doubt: None,
+        doubts: around.doubts,
         owed: 0,
-        owed_since: 0,
         void: HashSet::new(),
         lost_meanwhile: Vec::new(),
         held_bytes: 0,
@@ -308,6 +308,7 @@ impl Engine {
 
     fn start_take(&mut self) -> Boxed<Taken> {
         self.takes += 1;
+        self.doubts.look();
         self.take_running = true;
         self.settles_before_take = self.settles;
         let (source, budget) = (self.source.clone(), self.options.take);

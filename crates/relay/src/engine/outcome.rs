@@ -109,12 +109,12 @@ impl Engine {
         self.starved &= slots == 0;
     }
 
-    /// Slots of deliveries that will come twice. What took their lane may be about to take others, of this route or
-    /// the next: if they were free at once, one fault could repeat more than fits into the window.
+    /// Slots of deliveries that will come twice: free only when there is no doubt about other lanes.
     pub(super) fn owe(&mut self, slots: usize) {
-        if slots > 0 {
+        if self.doubts.is_raised() {
             self.owed += slots;
-            self.owed_since = self.takes;
+        } else {
+            self.give_back(slots);
         }
     }
 
@@ -188,7 +188,7 @@ impl Engine {
             Ok(standing) => standing,
             Err(error) => {
                 self.store_error("settle", &error);
-                self.doubt = Some(self.takes);
+                self.doubts.raise();
                 self.settler.failed(now, batch);
                 return;
             }
@@ -197,6 +197,7 @@ impl Engine {
         if standing.lost.is_empty() {
             self.give_back(batch.slots);
         } else {
+            self.doubts.raise();
             self.owe(batch.slots);
         }
         let take = self.take_running.then_some(self.takes);

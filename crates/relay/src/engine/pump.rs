@@ -15,7 +15,7 @@ impl Engine {
     pub(super) fn may_send(&mut self, now: Duration) -> usize {
         let leased = self.timing.lease_holds(now, self.clock.now());
         // What is sent while the store fails may belong to lanes that are lost already: it would only come twice.
-        let stopped = self.phase != Phase::Serving || self.standing.paused || !leased || self.doubt.is_some();
+        let stopped = self.phase != Phase::Serving || self.standing.paused || !leased || self.doubts.is_raised();
         if stopped || self.starved || self.ready.is_empty() || (self.wire_doubtful && !self.flights.is_empty()) {
             return 0;
         }

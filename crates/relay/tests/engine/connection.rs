@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use postroom_core::{
-    Budget, Desk, Ear, Event, Failure, Lease, RelayIdentity, RouteDefinition, RouteHealth, Schema, Settlement, Source,
-    Standing, Store, StoreError, StoreErrorKind, Take, Upkeep,
+    Budget, Desk, Ear, Event, Failure, Filter, Lease, Receipt, RelayIdentity, RouteDefinition, RouteHealth, Schema,
+    Settlement, Source, Standing, Start, Store, StoreError, StoreErrorKind, Take, Upkeep,
 };
 use postroom_memory::{Memory, MemoryOptions};
 use postroom_relay::{Relay, RelayOptions, RouteRun};
@@ -225,6 +225,40 @@ async fn lanes_that_are_lost_one_after_the_other_repeat_no_more_than_the_window(
     line.0.robbed.store(false, Ordering::SeqCst);
     sleep(Duration::from_secs(5)).await;
     assert!(shop.transport.arrivals().len() > 1, "and it goes on as soon as a take comes through");
+}
+
+/// What took the lanes of one route may have taken those of the next: the slots that come back must not carry what it
+/// sends before it knows.
+#[tokio::test(start_paused = true)]
+async fn a_route_whose_neighbour_lost_its_lanes_sends_nothing_before_a_take_of_its_own() {
+    let mut shop = shop(1, None).await;
+    (shop.options.in_flight_max, shop.options.lease) = (8, Duration::from_hours(3));
+    let lines = [Line::default(), Line::default()];
+    let transports = [ScriptedTransport::new(), ScriptedTransport::new()];
+    let mut relay = Relay::new(shop.options.clone());
+    for ((name, line), transport) in ["order", "late"].into_iter().zip(&lines).zip(&transports) {
+        transport.hold_when(|_| true);
+        let filter = Filter::types([format!("{name}.*")]).unwrap();
+        let route = RouteDefinition { filter, ..RouteDefinition::new(name).starting(Start::Beginning) };
+        relay = relay.serve(RouteRun::new(LineStore(shop.store.clone(), line.clone()), route, transport.clone()));
+    }
+    tokio::spawn(relay.run(std::future::pending()));
+    shop.fill(100, 100).await;
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(transports[0].arrivals().len(), 6, "its own two and all that are common");
+    lines[0].0.robbed.store(true, Ordering::SeqCst);
+    let late = |n: usize| Event::new("late.one").key(format!("late-{n}"));
+    Desk::append(&shop.store, &(0..20).map(late).collect::<Vec<_>>()).await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(transports[1].arrivals().len(), 2, "its own two");
+    lines[1].0.take_late_ms.store(3_600_000, Ordering::SeqCst);
+    transports[0].release(&Ok(Receipt::default()));
+    sleep(Duration::from_secs(1)).await;
+    lines[0].0.robbed.store(false, Ordering::SeqCst);
+    sleep(Duration::from_mins(1)).await; // the first has looked, and its slots are free
+    assert_eq!(transports[1].arrivals().len(), 2, "sent on lanes that may be lost");
+    sleep(Duration::from_hours(2)).await;
+    assert_eq!(transports[1].arrivals().len(), 6, "its own take told that they are not");
 }
 
 /// Counts changes of health.
