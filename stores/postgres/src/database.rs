@@ -61,7 +61,7 @@ pub(crate) struct Database {
 
 /// How a piece of work runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     /// Each statement by itself.
     Statements,
     /// The same, for a heartbeat.
@@ -173,12 +173,11 @@ impl Database {
     }
 
     /// Like [`Self::read`] and [`Self::write`], for callers that must know whether it may have happened all the same.
-    pub(crate) async fn attempt<T, F>(&self, operation: &'static str, write: bool, work: F) -> Result<T, Fault>
+    pub(crate) async fn attempt<T, F>(&self, operation: &'static str, kind: Kind, work: F) -> Result<T, Fault>
     where
         T: Send + 'static,
         F: for<'c> FnOnce(&'c mut Session) -> Work<'c, T> + Send + 'static,
     {
-        let kind = if write { Kind::Transaction } else { Kind::Statements };
         self.run(&self.workers, kind, operation, work).await
     }
 
@@ -288,7 +287,8 @@ where
             Ok(result)
         }
         Err(fault) => {
-            if fault.is_certain() {
+            // The pool gets the session back after our own no, of whatever kind: it must not be inside a transaction.
+            if fault.is_certain() || matches!(fault, Fault::Store(_)) {
                 session.conn.execute("rollback").await?;
             }
             Err(fault)

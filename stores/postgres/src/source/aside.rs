@@ -12,7 +12,7 @@ use super::lane::Aside;
 use super::receipts::Receipts;
 use super::{Shared, State};
 use crate::clock::{Time, span};
-use crate::database::Session;
+use crate::database::{Kind, Session};
 use crate::error::Fault;
 use crate::events::signed;
 use crate::release::release;
@@ -34,14 +34,15 @@ impl Shared {
         let aside: Vec<Aside> = aside.into_iter().filter(|one| state.lanes.contains_key(&one.lane)).collect();
         let due = |lane: &&super::Lane| touched.contains(&lane.number) || lane.unwritten_since.is_some();
         let checkpoints: Vec<Checkpoint> = state.lanes.values().filter(due).map(Checkpoint::of).collect();
-        let (writer, max, write) = (self.writer(), signed(self.inner.blocked_max), !aside.is_empty());
+        let (writer, max) = (self.writer(), signed(self.inner.blocked_max));
+        let kind = if aside.is_empty() { Kind::Statements } else { Kind::Transaction };
         let waiting: Vec<(i16, String)> =
             aside.iter().filter(|one| one.due.is_none()).filter_map(|one| Some((one.lane, one.key.clone()?))).collect();
         let tried = checkpoints.clone();
         let done = self
             .inner
             .db
-            .attempt("take", write, move |session| {
+            .attempt("take", kind, move |session| {
                 Box::pin(async move { put_aside(session, &writer, &tried, aside, max).await })
             })
             .await;
@@ -78,7 +79,7 @@ impl Shared {
         let full = self
             .inner
             .db
-            .attempt("take", false, move |session| Box::pin(async move { full_keys(session, &route, keys, max).await }))
+            .attempt("take", Kind::Statements, move |session| Box::pin(async move { full_keys(session, &route, keys, max).await }))
             .await
             .map_err(|fault| self.failed(state, fault, "take"))?;
         for lane in state.lanes.values_mut() {

@@ -9,7 +9,7 @@ use super::lane::{Lane, Wish};
 use super::leaves::Leaves;
 use super::read::{self, Moment, Question};
 use super::{Reader, Reading, Shared, State};
-use crate::database::joined;
+use crate::database::{Kind, joined};
 use crate::error::Fault;
 
 /// Most and fewest fresh rows per lane and read.
@@ -97,7 +97,7 @@ impl Shared {
         let (inner, text) = (Arc::clone(&self.inner), Arc::clone(&reader.text));
         let leaves = reader.leaves.clone();
         let task = tokio::spawn(async move {
-            let read = inner.db.attempt("take", false, move |session| {
+            let read = inner.db.attempt("take", Kind::Statements, move |session| {
                 Box::pin(async move { read::read(session, text, &question).await })
             });
             read.await
@@ -145,7 +145,7 @@ impl Shared {
             let rows = self
                 .inner
                 .db
-                .attempt("take", false, move |session| {
+                .attempt("take", Kind::Statements, move |session| {
                     Box::pin(async move {
                         Ok(session.sql.query_made(text).bind(numbers).fetch_all(&mut *session.conn).await?)
                     })

@@ -10,6 +10,7 @@ use sqlx::Row as _;
 use super::lane::{Aside, Lane, Out};
 use super::{Shared, State};
 use crate::clock::{Time, timestamp};
+use crate::database::Kind;
 use crate::error::Fault;
 use crate::events::Logged;
 
@@ -108,7 +109,7 @@ impl Shared {
         let rows = self
             .inner
             .db
-            .attempt("take", false, move |session| {
+            .attempt("take", Kind::Statements, move |session| {
                 Box::pin(async move {
                     let statement = session.sql.query_made(text).bind(route).bind(lanes).bind(Time(now)).bind(in_hand);
                     Ok(statement.bind(limit).bind(super::own::INLINE).fetch_all(&mut *session.conn).await?)
@@ -182,7 +183,7 @@ impl Shared {
         let rows = self
             .inner
             .db
-            .attempt("take", false, move |session| {
+            .attempt("take", Kind::Statements, move |session| {
                 Box::pin(async move {
                     let statement = session.sql.query(include_str!("../sql/blocked.sql")).bind(route).bind(keys);
                     Ok(statement.bind(numbers).fetch_all(&mut *session.conn).await?)
@@ -202,7 +203,7 @@ impl Shared {
         let rows = self
             .inner
             .db
-            .attempt("take", false, move |session| {
+            .attempt("take", Kind::Statements, move |session| {
                 Box::pin(async move {
                     let statement = session.sql.query(include_str!("../sql/load.sql")).bind(lanes).bind(numbers);
                     Ok(statement.fetch_all(&mut *session.conn).await?)

@@ -56,7 +56,7 @@ pub(super) struct Lane {
     pub(super) complete: bool,
     /// In which snapshot everything was seen, if the last read brought everything.
     pub(super) seen: Option<Seen>,
-    /// Whether what was read last is another route's: not as late as this take.
+    /// Whether what was read last was read before this take began, ahead of it or for another route.
     pub(super) shared: bool,
     /// Since when counts differ from what is written.
     pub(super) unwritten_since: Option<i64>,

@@ -10,7 +10,7 @@ use super::checkpoint::{self, Checkpoint, Writer};
 use super::lane::Lane;
 use super::receipts::Receipts;
 use super::{Shared, State};
-use crate::database::Session;
+use crate::database::{Kind, Session};
 use crate::error::Fault;
 use crate::events::{Logged, signed};
 use crate::{identity, routes};
@@ -34,7 +34,7 @@ impl Shared {
         let taken = self
             .inner
             .db
-            .attempt("take", true, move |session| {
+            .attempt("take", Kind::Transaction, move |session| {
                 Box::pin(async move {
                     identity::verify(session, &place).await?;
                     acquire(session, &route, &writer, wanted, again, blocked_max).await
@@ -63,7 +63,7 @@ impl Shared {
         let done = self
             .inner
             .db
-            .attempt("release", true, move |session| Box::pin(async move { vacate(session, &writer, &ours).await }))
+            .attempt("release", Kind::Transaction, move |session| Box::pin(async move { vacate(session, &writer, &ours).await }))
             .await;
         for number in lanes {
             self.drop_lane(state, number);

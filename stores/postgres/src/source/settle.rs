@@ -18,7 +18,7 @@ use super::lane::{Counts, Lane, Out};
 use super::receipts::{Arrived, Receipts};
 use super::{Shared, State};
 use crate::clock::Time;
-use crate::database::Session;
+use crate::database::{Kind, Session};
 use crate::error::Fault;
 use crate::release::release;
 
@@ -136,10 +136,11 @@ impl Shared {
     async fn write_settle(&self, handles: Vec<i64>, work: Work) -> Result<bool, StoreError> {
         let blocking: Vec<(i16, String)> = work.fresh.iter().filter_map(Failed::blocking).collect();
         let (writer, writes) = (self.writer(), work.changes_deliveries());
+        let kind = if writes { Kind::Transaction } else { Kind::Statements };
         let done = self
             .inner
             .db
-            .attempt("settle", writes, move |session| {
+            .attempt("settle", kind, move |session| {
                 Box::pin(async move {
                     if writes {
                         with_deliveries(session, &writer, work).await

@@ -8,8 +8,9 @@ use postroom_core::{Budget, Standing, StoreError, Take, share_lanes};
 use super::hand::{self, Hand};
 use super::pulse::{Pulse, Quiet};
 use super::standing::{self, Found};
-use super::{Shared, State, own};
+use super::{Out, Shared, State, own};
 use crate::clock::{Time, duration};
+use crate::database::Kind;
 use crate::error::Fault;
 
 /// Most rows of the log that one take decides about; the rest is for the next one.
@@ -20,7 +21,9 @@ impl Shared {
         let mut guard = Arc::clone(&self.state).lock_owned().await;
         let state = &mut *guard;
         self.absorb(state);
-        back(state);
+        // A caller did not wait for it.
+        let handing = std::mem::take(&mut state.handing);
+        back(state, handing);
         for lane in state.lanes.values_mut() {
             (lane.complete, lane.shared) = (false, false);
         }
@@ -58,7 +61,7 @@ impl Shared {
         self.write(state, std::mem::take(&mut hand.aside)).await?;
         let moved = hand.chosen.iter().any(|one| !state.lanes.contains_key(&one.lane()));
         if moved {
-            put_back(state, hand.chosen);
+            back(state, hand::handed(hand.chosen).1);
             return Ok(Take {
                 more: true,
                 standing: Standing { lanes: state.lanes.len(), ..standing },
@@ -109,7 +112,7 @@ impl Shared {
         let found = self
             .inner
             .db
-            .attempt("take", false, move |session| {
+            .attempt("take", Kind::Statements, move |session| {
                 Box::pin(async move { standing::look(session, &route, clock).await })
             })
             .await
@@ -216,7 +219,7 @@ impl Shared {
         let next: Option<Time> = self
             .inner
             .db
-            .attempt("take", false, move |session| {
+            .attempt("take", Kind::Statements, move |session| {
                 Box::pin(async move {
                     let statement = session.sql.scalar(include_str!("../sql/next_due.sql")).bind(route).bind(ours);
                     Ok(statement.bind(Time(now)).fetch_one(&mut *session.conn).await?)
@@ -255,18 +258,9 @@ impl Shared {
     }
 }
 
-/// What was chosen and not handed out is there for the next take.
-fn put_back(state: &mut State, chosen: Vec<hand::Chosen>) {
-    for (_, out) in hand::handed(chosen).1 {
-        if let (Some(row), Some(lane)) = (out.row, state.lanes.get_mut(&out.lane)) {
-            lane.again.insert(row.seq, row);
-        }
-    }
-}
-
-/// What a caller did not wait for is in nobody's hands.
-fn back(state: &mut State) {
-    for (_, out) in std::mem::take(&mut state.handing) {
+/// What was chosen and is in nobody's hands is there for the next take.
+fn back(state: &mut State, chosen: Vec<(i64, Out)>) {
+    for (_, out) in chosen {
         if let (Some(row), Some(lane)) = (out.row, state.lanes.get_mut(&out.lane)) {
             lane.again.insert(row.seq, row);
         }
