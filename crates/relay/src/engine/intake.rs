@@ -110,8 +110,12 @@ impl Engine {
         let now = self.clock.elapsed();
         match lease {
             Ok(lease) => {
-                // Ownership first: a lease that had run out may have cost us lanes.
+                // Ownership first: a lease that had run out may have cost us lanes. A take on its way may have found that out,
+                // so that the store has nothing new to say of it here.
                 self.stand(lease.standing);
+                if self.timing.has_run_out(now, self.clock.now()) {
+                    self.doubts.raise();
+                }
                 self.timing.renewed(since, lease.valid_for);
                 self.tell_health(now);
             }

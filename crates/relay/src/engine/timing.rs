@@ -86,6 +86,11 @@ impl Timing {
         now < self.lease_until && wall < self.lease_until_wall
     }
 
+    /// Whether there was a lease and it is over.
+    pub(super) fn has_run_out(&self, now: Duration, wall: Timestamp) -> bool {
+        self.has_renewed() && !self.lease_holds(now, wall)
+    }
+
     pub(super) fn renew_is_due(&self, now: Duration, wall: Timestamp) -> bool {
         let slept = wall >= self.lease_until_wall && self.renewed_at.is_some_and(|at| now >= at + RENEW_PAUSE_MIN);
         now >= self.renew_at || slept

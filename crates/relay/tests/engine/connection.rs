@@ -25,6 +25,7 @@ struct Line(Arc<Knobs>);
 struct Knobs {
     cut: AtomicBool,
     cut_settle: AtomicBool,
+    cut_renew: AtomicBool,
     take_late_ms: AtomicU64,
     hold_take: AtomicBool,
     // From the first take on: no other comes through, and a settle says that the lanes it is about are lost.
@@ -87,6 +88,7 @@ impl Source for LineSource {
     }
     async fn renew(&self, health: &RouteHealth) -> Result<Lease, StoreError> {
         Line::check(&self.1.0.cut)?;
+        Line::check(&self.1.0.cut_renew)?;
         self.0.renew(health).await
     }
     async fn release(&self) -> Result<(), StoreError> {
@@ -259,6 +261,28 @@ async fn a_route_whose_neighbour_lost_its_lanes_sends_nothing_before_a_take_of_i
     assert_eq!(transports[1].arrivals().len(), 2, "sent on lanes that may be lost");
     sleep(Duration::from_hours(2)).await;
     assert_eq!(transports[1].arrivals().len(), 6, "its own take told that they are not");
+}
+
+/// Another relay may have taken the lanes meanwhile, and the take that found out may be on its way yet.
+#[tokio::test(start_paused = true)]
+async fn after_a_lease_ran_out_nothing_is_sent_before_a_take_has_looked() {
+    let mut shop = shop(1, None).await;
+    (shop.options.in_flight_max, shop.options.lease) = (8, Duration::from_secs(30));
+    let line = Line::default();
+    shop.transport.hold_when(|_| true);
+    shop.fill(100, 100).await;
+    let _stop = start(&shop, &line, &shop.transport, "a");
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(shop.transport.arrivals().len(), 8);
+    line.0.cut_renew.store(true, Ordering::SeqCst);
+    line.0.take_late_ms.store(3_600_000, Ordering::SeqCst);
+    sleep(Duration::from_mins(1)).await;
+    shop.transport.release(&Ok(Receipt::default()));
+    line.0.cut_renew.store(false, Ordering::SeqCst);
+    sleep(Duration::from_mins(1)).await; // it was renewed
+    assert_eq!(shop.transport.arrivals().len(), 8, "sent on lanes that may be lost");
+    sleep(Duration::from_hours(3)).await;
+    assert_eq!(shop.transport.arrivals().len(), 16, "the take told that they are not");
 }
 
 /// Counts changes of health.

@@ -166,6 +166,8 @@ impl Shared {
         for number in all {
             self.lose(state, number);
         }
+        // A read of before must not tell of another server, or fail, when the lanes are ours again: that would cost them twice.
+        state.ahead = None;
         (state.server, state.quiet, state.halted) = (None, None, None);
     }
 

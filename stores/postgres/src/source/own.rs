@@ -63,7 +63,9 @@ impl Shared {
         let done = self
             .inner
             .db
-            .attempt("release", Kind::Transaction, move |session| Box::pin(async move { vacate(session, &writer, &ours).await }))
+            .attempt("release", Kind::Transaction, move |session| {
+                Box::pin(async move { vacate(session, &writer, &ours).await })
+            })
             .await;
         for number in lanes {
             self.drop_lane(state, number);

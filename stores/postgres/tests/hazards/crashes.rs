@@ -42,6 +42,27 @@ async fn a_server_that_crashes_between_take_and_settle_loses_nothing() {
     bench.no_doubles().await;
 }
 
+/// What was read ahead is the former server's.
+#[tokio::test]
+async fn a_server_that_was_restarted_costs_the_lanes_only_once() {
+    let cluster = Cluster::start(&[]).await;
+    let bench = Bench::at(cluster.url("postgres")).await;
+    let mut worker = Worker::on(&bench.another().await, LEASE).await;
+    bench.append(&events(0, 20_000)).await;
+    while worker.came.len() < 5_000 {
+        assert!(worker.look(500).await.unwrap().more, "and it is read ahead");
+    }
+    cluster.stop_fast().await;
+    cluster.start_again().await;
+    let mut lost = Vec::new();
+    while worker.came.len() < 20_000 {
+        if let Ok(take) = worker.look(500).await {
+            lost.extend(take.standing.lost);
+        }
+    }
+    assert_eq!(lost.len(), 4, "each lane under one term: {lost:?}");
+}
+
 fn is_bad(delivery: &postroom_core::Delivery) -> bool {
     delivery.event.id.ends_with('3')
 }
