@@ -7,13 +7,16 @@ use sqlx::Row as _;
 use super::hand::Hand;
 use super::lane::{Lane, Wish};
 use super::leaves::Leaves;
-use super::read::{self, Moment, Question};
+use super::read::{self, Moment, Question, Texts, Window};
 use super::{Reader, Reading, Shared, State};
 use crate::database::{Kind, joined};
 use crate::error::Fault;
 
 /// Most and fewest fresh rows per lane and read.
 const READ_ROWS: std::ops::RangeInclusive<usize> = 64..=1024;
+
+/// With fewer rows in it a window is not worth another one.
+const WINDOW_ROWS_MIN: usize = 512;
 
 /// Most bytes of payloads that one read may bring; what is larger than its share is loaded when it is handed out.
 const READ_BYTES: usize = 32 << 20;
@@ -83,18 +86,22 @@ impl Shared {
     fn begin_read(&self, state: &mut State, lanes: &[i16], rows: usize) -> Reading {
         let begun = self.inner.tail.begin(self.inner.wake.given());
         let lanes: Vec<&Lane> = lanes.iter().filter_map(|number| state.lanes.get(number)).collect();
+        let positions: Vec<_> = lanes.iter().map(|lane| (lane.number, lane.position.clone())).collect();
+        let window = if state.sparse { None } else { Window::of(&positions, state.end) };
+        let windowed = window.is_some();
         let question = Question {
-            lanes: lanes.iter().map(|lane| (lane.number, lane.position.clone())).collect(),
-            rows: i64::try_from(rows).unwrap_or(i64::MAX),
             inline: inline(lanes.len() * rows),
+            lanes: positions,
+            rows: i64::try_from(rows).unwrap_or(i64::MAX),
+            window,
             clock: self.inner.clock(),
             ring: self.inner.ring,
         };
         let terms = lanes.iter().map(|lane| (lane.number, lane.term)).collect();
         let (sql, count) = (&self.inner.db.sql, self.inner.ring.leaves);
         let reader =
-            state.reader.get_or_insert_with(|| Reader { leaves: Leaves::all(count), text: read::text(sql, 0..count) });
-        let (inner, text) = (Arc::clone(&self.inner), Arc::clone(&reader.text));
+            state.reader.get_or_insert_with(|| Reader { leaves: Leaves::all(count), texts: Texts::of(sql, 0..count) });
+        let (inner, text) = (Arc::clone(&self.inner), reader.texts.form(&question));
         let leaves = reader.leaves.clone();
         let task = tokio::spawn(async move {
             let read = inner.db.attempt("take", Kind::Statements, move |session| {
@@ -102,12 +109,12 @@ impl Shared {
             });
             read.await
         });
-        Reading { begun, terms, leaves, task }
+        Reading { begun, terms, leaves, windowed, task }
     }
 
     /// Takes over what a read brought; says how many rows came.
     async fn end_read(&self, state: &mut State, reading: Reading, hand: &mut Hand) -> Result<usize, Fault> {
-        let Reading { begun, terms, leaves, task } = reading;
+        let Reading { begun, terms, leaves, windowed, task } = reading;
         let (moment, brought) = joined(task.await, "take")??;
         if state.server.is_some_and(|server| !server.is(moment.started)) {
             return Err(Fault::Moved);
@@ -130,6 +137,8 @@ impl Shared {
             count += one.rows.len();
             hand.aside.extend(lane.apply(one, wish));
         }
+        // Where there are few numbers, only going through the index finds the next ones.
+        state.sparse = windowed && count < WINDOW_ROWS_MIN;
         self.leave_out(state, &moment).await?;
         Ok(count)
     }
@@ -158,7 +167,7 @@ impl Shared {
         let positions: Vec<_> = state.lanes.values().map(|lane| (lane.number, &lane.position)).collect();
         reader.leaves.drop_done(&positions);
         if !reader.leaves.open().eq(before) {
-            reader.text = read::text(&self.inner.db.sql, reader.leaves.open());
+            reader.texts = Texts::of(&self.inner.db.sql, reader.leaves.open());
         }
         Ok(())
     }

@@ -91,6 +91,10 @@ struct State {
     halted: Option<String>,
     /// The time of the last look.
     now: i64,
+    /// The last number that anybody had drawn at the last look.
+    end: i64,
+    /// Whether the last window brought too little for another one.
+    sparse: bool,
     /// When the first of what this take put aside becomes due.
     parked_due: Option<i64>,
     /// Which lane goes first; moves on with every take, so that none starves.
@@ -103,13 +107,14 @@ struct Reading {
     /// Its lanes, and under which terms they were ours.
     terms: BTreeMap<i16, i64>,
     leaves: Leaves,
+    windowed: bool,
     task: JoinHandle<Result<(read::Moment, Vec<read::Brought>), Fault>>,
 }
 
 /// Where a reader looks.
 struct Reader {
     leaves: Leaves,
-    text: Arc<str>,
+    texts: read::Texts,
 }
 
 impl PostgresSource {

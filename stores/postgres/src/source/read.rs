@@ -22,13 +22,43 @@ const LATE_MAX: usize = 2_000;
 pub(crate) struct Question {
     /// Lanes with their positions.
     pub(crate) lanes: Vec<(i16, Position)>,
-    /// Most fresh rows per lane.
+    /// Most fresh rows per lane that is not in the window.
     pub(crate) rows: i64,
+    pub(crate) window: Option<Window>,
     /// Largest payload that comes along.
     pub(crate) inline: i32,
     /// The time, unless it is the database's.
     pub(crate) clock: Option<Time>,
     pub(crate) ring: Ring,
+}
+
+/// Some lanes that are about equally far and all far from the end, to be read together up to one number.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Window {
+    pub(crate) lanes: Vec<i16>,
+    pub(crate) above: i64,
+    pub(crate) upto: i64,
+}
+
+impl Window {
+    /// How many numbers it goes on.
+    pub(crate) const NUMBERS: i64 = 16_384;
+
+    /// Around the foremost of these lanes, unless the log ends there.
+    pub(crate) fn of(lanes: &[(i16, Position)], end: i64) -> Option<Self> {
+        let foremost = lanes.iter().map(|(_, position)| position.hwm).max()?;
+        let upto = foremost.saturating_add(Self::NUMBERS);
+        let together = || lanes.iter().filter(|(_, position)| position.hwm > foremost - Self::NUMBERS);
+        let above = together().map(|(_, position)| position.hwm).min()?;
+        (upto < end).then(|| Self { lanes: together().map(|(lane, _)| *lane).collect(), above, upto })
+    }
+}
+
+/// The statement in its two forms.
+#[derive(Debug)]
+pub(crate) struct Texts {
+    plain: Arc<str>,
+    windowed: Arc<str>,
 }
 
 /// When a read looked.
@@ -55,13 +85,24 @@ pub(crate) struct Brought {
     pub(crate) complete: bool,
 }
 
-/// The statement for these leaves.
-pub(crate) fn text(sql: &Sql, leaves: impl IntoIterator<Item = i16>) -> Arc<str> {
-    let each: Vec<String> = leaves.into_iter().map(|leaf| format!("select * from postroom.log_{leaf}")).collect();
-    let columns = format!("{COLUMNS}, case when octet_length(l.payload) <= $7 then l.payload end");
-    let text =
-        include_str!("../sql/read.sql").replace("{columns}", &columns).replace("{leaves}", &each.join(" union all "));
-    sql.made(&text).into()
+impl Texts {
+    /// The statement for these leaves.
+    pub(crate) fn of(sql: &Sql, leaves: impl IntoIterator<Item = i16>) -> Self {
+        let each: Vec<String> = leaves.into_iter().map(|leaf| format!("select * from postroom.log_{leaf}")).collect();
+        let (columns, leaves) =
+            (format!("{COLUMNS}, case when octet_length(l.payload) <= $7 then l.payload end"), each.join(" union all "));
+        let made = |apart: &str, together: &str| {
+            let text = include_str!("../sql/read.sql").replace("{apart}", apart).replace("{together}", together);
+            sql.made(&text.replace("{columns}", &columns).replace("{leaves}", &leaves)).into()
+        };
+        let windowed = made(" and i.lane <> all($11::int2[])", include_str!("../sql/window.sql"));
+        Self { plain: made("", ""), windowed }
+    }
+
+    /// The form for this question.
+    pub(crate) fn form(&self, question: &Question) -> Arc<str> {
+        Arc::clone(if question.window.is_some() { &self.windowed } else { &self.plain })
+    }
 }
 
 /// Reads.
@@ -81,8 +122,8 @@ pub(crate) async fn read(
             los.push(*lo);
         }
     }
-    let statement = session.sql.query_made(text);
-    let rows = statement
+    let mut statement = session.sql.query_made(text);
+    statement = statement
         .bind(lanes)
         .bind(hwms)
         .bind(of)
@@ -92,10 +133,15 @@ pub(crate) async fn read(
         .bind(question.inline)
         .bind(question.clock)
         .bind(question.ring.segment)
-        .bind(question.ring.leaves)
-        .fetch_all(&mut *session.conn)
-        .await?;
-    Ok(sorted(question, &rows)?)
+        .bind(question.ring.leaves);
+    if let Some(Window { lanes, above, upto }) = &question.window {
+        let mut hwms = vec![None; usize::from(lanes.iter().max().map_or(0, |lane| lane.unsigned_abs())) + 1];
+        for (lane, position) in question.lanes.iter().filter(|(lane, _)| lanes.contains(lane)) {
+            hwms[usize::from(lane.unsigned_abs())] = Some(position.hwm);
+        }
+        statement = statement.bind(lanes.clone()).bind(above).bind(upto).bind(hwms);
+    }
+    Ok(sorted(question, &statement.fetch_all(&mut *session.conn).await?)?)
 }
 
 /// What was read for one lane, before its position is known.
@@ -133,7 +179,10 @@ fn sorted(question: &Question, rows: &[PgRow]) -> Result<(Moment, Vec<Brought>),
         .lanes
         .iter()
         .filter_map(|(number, position)| Some((*number, position, lanes.remove(number)?)))
-        .map(|(number, position, lane)| brought(number, position, lane, &snapshot, question.rows, all))
+        .map(|(number, position, lane)| {
+            let beyond = question.window.as_ref().is_some_and(|window| window.lanes.contains(&number));
+            brought(number, position, lane, &snapshot, all && !beyond, question.rows)
+        })
         .collect();
     Ok((Moment { snapshot, current, started }, brought))
 }
@@ -161,7 +210,8 @@ fn cut(lanes: &mut BTreeMap<i16, Lane>) -> bool {
     true
 }
 
-fn brought(lane: i16, before: &Position, read: Lane, snapshot: &Snapshot, limit: i64, all: bool) -> Brought {
+/// `may_be_all` says that fewer fresh rows than `limit` are all there are.
+fn brought(lane: i16, before: &Position, read: Lane, snapshot: &Snapshot, may_be_all: bool, limit: i64) -> Brought {
     let Lane { late: mut rows, mut fresh, swept } = read;
     rows.sort_unstable_by_key(|row| row.seq);
     fresh.sort_unstable_by_key(|row| row.seq);
@@ -170,8 +220,30 @@ fn brought(lane: i16, before: &Position, read: Lane, snapshot: &Snapshot, limit:
         let position = before.half_swept(snapshot, swept);
         return Brought { lane, position, rows, late, complete: false };
     }
-    let complete = all && i64::try_from(fresh.len()).unwrap_or(i64::MAX) < limit;
+    let complete = may_be_all && i64::try_from(fresh.len()).unwrap_or(i64::MAX) < limit;
     let position = before.advanced(snapshot, fresh.last().map(|row| row.seq));
     rows.append(&mut fresh);
     Brought { lane, position, rows, late, complete }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(hwm: i64) -> Position {
+        Position { hwm, ..Position::default() }
+    }
+
+    #[test]
+    fn a_window_goes_on_from_the_foremost_lane_and_leaves_out_those_far_behind() {
+        let lanes = [(0, at(50_000)), (1, at(60_000)), (2, at(10)), (3, at(55_000))];
+        let window = Window::of(&lanes, 1_000_000).unwrap();
+        assert_eq!(window, Window { lanes: vec![0, 1, 3], above: 50_000, upto: 60_000 + Window::NUMBERS });
+    }
+
+    #[test]
+    fn near_the_end_there_is_no_window() {
+        assert_eq!(Window::of(&[(0, at(100))], 100 + Window::NUMBERS), None, "what is above the end is not known");
+        assert_eq!(Window::of(&[], 1_000_000), None);
+    }
 }

@@ -117,7 +117,7 @@ impl Shared {
             })
             .await
             .map_err(|fault| self.failed(state, fault, "take"))?;
-        state.now = found.now;
+        (state.now, state.end) = (found.now, found.last);
         if state.server.is_some_and(|before| !before.goes_on_as(&found.server)) {
             self.lose_all(state);
         }

@@ -4,6 +4,7 @@
 -- payload that comes along. {leaves} are the leaves by name, {columns} the columns; served by each leaf's (lane, seq).
 -- $8, $9 and $10 are the time, unless it is the database's, and the ring's segment and leaves: which leaf is current now.
 -- `late` is bounded: when it is not all, its lane gets no fresh row beside it, or a key would be swapped.
+-- What follows the condition of the fresh rows is window.sql, or nothing.
 with s as materialized (
   select pg_current_snapshot() as snap, age(pg_snapshot_xmax(pg_current_snapshot())::xid) as above),
 i as materialized (select * from unnest($1::int2[], $2::int8[]) as i(lane, hwm)),
@@ -20,8 +21,8 @@ late as materialized (
   order by r.lane, r.seq limit 2001)
 select r.* from i cross join lateral (
   select {columns} from ({leaves}) l where l.lane = i.lane and l.seq > i.hwm order by l.seq limit $6) r
-where i.lane not in (select lane from sweep where upto < hwm) and (select count(*) from late) <= 2000
-union all
+where i.lane not in (select lane from sweep where upto < hwm) and (select count(*) from late) <= 2000{apart}
+{together}union all
 select * from late
 -- How far each lane was swept, and the snapshot itself: rows without a number.
 union all
