@@ -10,6 +10,10 @@ mod postgres;
 mod process;
 mod sqlite;
 
+/// What the program itself runs with.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
     let wanted = std::env::args().nth(1).unwrap_or_default();
     let all = wanted.is_empty();

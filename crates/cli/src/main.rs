@@ -28,6 +28,10 @@ use crate::commands::{
 };
 use crate::exit::Outcome;
 
+/// The relay makes and drops some objects per event, on several threads.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[tokio::main]
 async fn main() -> ExitCode {
     let cli = Cli::parse();

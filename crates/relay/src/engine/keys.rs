@@ -1,10 +1,11 @@
 //! Keeps one delivery per key on its way and the later ones of that key behind it, in order.
 
 use std::borrow::Borrow;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use foldhash::HashMap;
 use postroom_core::{Delivery, Event, LaneTerm};
 
 /// A delivery in the engine's hands.

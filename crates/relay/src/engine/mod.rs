@@ -13,12 +13,13 @@ mod settler;
 mod suspects;
 mod timing;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use foldhash::HashMap;
 use postroom_core::{
     Breaker, Capabilities, Clock, LaneTerm, Lease, Outcome, RelayIdentity, RetryPolicy, RouteDefinition, RouteHealth,
     Source, Standing, Store, StoreError, StoreErrorKind, Take, Transport,
@@ -197,7 +198,7 @@ pub(crate) async fn serve(run: RouteRun, around: Surroundings, stop: Cancellatio
         share: around.share,
         keys: Keys::default(),
         ready: BTreeMap::new(),
-        flights: HashMap::new(),
+        flights: HashMap::default(),
         suspects: Suspects::default(),
         report,
         standing: Standing::default(),

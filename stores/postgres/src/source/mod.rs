@@ -21,10 +21,11 @@ mod tail;
 mod take;
 pub(crate) mod unsettled;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex as SyncMutex, PoisonError};
 
 use async_trait::async_trait;
+use foldhash::HashMap;
 use postroom_core::{
     Budget, Delivery, Ear, LaneTerm, Lease, RelayIdentity, RouteDefinition, RouteHealth, Settlement, Source, Standing,
     StoreError, Take,
