@@ -79,7 +79,9 @@ impl Shared {
         let full = self
             .inner
             .db
-            .attempt("take", Kind::Statements, move |session| Box::pin(async move { full_keys(session, &route, keys, max).await }))
+            .attempt("take", Kind::Statements, move |session| {
+                Box::pin(async move { full_keys(session, &route, keys, max).await })
+            })
             .await
             .map_err(|fault| self.failed(state, fault, "take"))?;
         for lane in state.lanes.values_mut() {
