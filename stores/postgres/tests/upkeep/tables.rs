@@ -45,6 +45,17 @@ async fn a_table_changed_by_hand_is_refused_with_the_exact_difference() {
 }
 
 #[tokio::test]
+async fn a_row_of_meta_that_is_gone_is_named() {
+    let bench = Bench::new().await;
+    for name in ["system_identifier", "lanes", "schema_version"] {
+        bench.sql(&format!("delete from postroom.meta where name = '{name}'")).await;
+        let error = Postgres::open(options(&bench.schema)).await.err().unwrap();
+        assert_eq!(error.kind, StoreErrorKind::Schema);
+        assert!(error.message.contains(&format!("meta has no row {name}")) && !error.hint.is_empty(), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn stats_say_how_large_things_are_and_who_holds_the_horizon() {
     let bench = Bench::new().await;
     for n in 0..3 {
