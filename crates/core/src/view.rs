@@ -1,115 +1,18 @@
 //! What a desk shows: plain records, the same in tables, JSON, API and console.
 
+mod events;
+mod upkeep;
+
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::delivery::DeliveryState;
-use crate::failure::HandlerError;
 use crate::route::{OnDead, OnFailure, RouteState};
 
-/// One event in a list. The payload is not here.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct EventRow {
-    /// The store.
-    pub store: String,
-    /// Its number in the log.
-    pub position: i64,
-    /// Its id.
-    pub id: String,
-    /// What happened.
-    #[serde(rename = "type")]
-    pub event_type: String,
-    /// The ordering key.
-    pub key: Option<String>,
-    /// Whose event.
-    pub aggregate_type: Option<String>,
-    /// Whose event.
-    pub aggregate_id: Option<String>,
-    /// The tenant.
-    pub tenant: Option<String>,
-    /// When it happened.
-    pub occurred_at: Timestamp,
-    /// Not before.
-    pub available_at: Option<Timestamp>,
-    /// When it was appended.
-    pub appended_at: Timestamp,
-    /// Size of the payload.
-    pub payload_bytes: u64,
-}
-
-/// Everything known of one event: where it is, and why.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Timeline {
-    /// The event.
-    #[serde(flatten)]
-    pub event: EventRow,
-    /// Lane of the log.
-    pub lane: u32,
-    /// What the payload is.
-    pub content_type: String,
-    /// Its correlation.
-    pub correlation_id: String,
-    /// Its cause.
-    pub causation_id: Option<String>,
-    /// Version of the payload's schema.
-    pub schema_version: i32,
-    /// Its headers.
-    pub headers: BTreeMap<String, String>,
-    /// Its scope fields.
-    pub attributes: BTreeMap<String, Value>,
-    /// The payload as text; only when asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub payload: Option<Value>,
-    /// What became of it on each registered route.
-    pub routes: Vec<RouteTimeline>,
-    /// Who accepted it.
-    pub inbox: Vec<InboxRow>,
-    /// Positions of other events with the same id.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub same_id_at: Vec<i64>,
-}
-
-/// What became of an event on one route.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct RouteTimeline {
-    /// The route.
-    pub route: String,
-    /// Where it stands: delivered, due, retrying, blocked, delayed, dead, filtered, discarded, before_start.
-    pub state: &'static str,
-    /// When it was settled as delivered.
-    pub delivered_at: Option<Timestamp>,
-    /// Where the destination put it.
-    pub receipt: Option<String>,
-    /// When it is tried next.
-    pub due_at: Option<Timestamp>,
-    /// The id of the event of its key that it waits for.
-    pub blocked_by: Option<String>,
-    /// Every failed try.
-    pub attempts: Vec<AttemptRow>,
-}
-
-/// One failed try.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct AttemptRow {
-    /// Which try, from 1.
-    pub attempt: u32,
-    /// When.
-    pub at: Timestamp,
-    /// What came of it: transient or permanent.
-    pub outcome: String,
-    /// The failure's code.
-    pub code: String,
-    /// What was said.
-    pub error: String,
-    /// How long it took.
-    pub took_ms: u64,
-    /// Errors per handler, where several took it.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub handlers: Vec<HandlerError>,
-}
+pub use events::{AttemptRow, EventRow, RouteTimeline, Timeline};
+pub use upkeep::{Accepted, Horizon, LeafStats, Repaired, StoreStats, TableStats};
 
 /// A delivery that did not go straight through.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -416,106 +319,4 @@ pub struct Pruned {
     pub append_keys: u64,
     /// Receipts.
     pub receipts: u64,
-}
-
-/// How large a store is on its server, and what keeps it from shrinking.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct StoreStats {
-    /// The store.
-    pub store: String,
-    /// The ring of the log, in the order of their numbers.
-    pub leaves: Vec<LeafStats>,
-    /// The other tables, largest first.
-    pub tables: Vec<TableStats>,
-    /// The last number drawn; 0 when none was.
-    pub last_number: i64,
-    /// Events that were truncated when retention had passed them.
-    pub truncated: u64,
-    /// Checkpoints kept; superseded ones are removed while a relay runs.
-    pub checkpoints: u64,
-    /// What keeps the server from removing dead rows; `None` when nothing does.
-    pub horizon: Option<Horizon>,
-}
-
-/// One leaf of the log's ring.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct LeafStats {
-    /// Its number.
-    pub leaf: u32,
-    /// Whether events are appended to it now.
-    pub current: bool,
-    /// Events in it.
-    pub rows: u64,
-    /// Whether `rows` is the server's estimate: the leaf is large, or we may not read it.
-    pub rows_estimated: bool,
-    /// Bytes on disk with indexes.
-    pub bytes: u64,
-    /// When its first event was appended; `None` when it is empty or we may not read it.
-    pub oldest: Option<Timestamp>,
-    /// When its last event was appended.
-    pub newest: Option<Timestamp>,
-}
-
-/// One table beside the log.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct TableStats {
-    /// Its name.
-    pub table: String,
-    /// Rows, by the server's estimate.
-    pub rows: u64,
-    /// Dead rows not yet removed, by the server's estimate.
-    pub dead_rows: u64,
-    /// Bytes on disk with indexes.
-    pub bytes: u64,
-}
-
-/// Who looks furthest back: the server keeps every row that was dead since for them.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Horizon {
-    /// How many transactions ago.
-    pub age_transactions: u64,
-    /// What it is: session, prepared transaction, replication slot.
-    pub kind: String,
-    /// Its process id or name.
-    pub name: String,
-    /// Whose it is, and what it does, as far as we may see.
-    pub note: String,
-    /// When it began, where that can be told.
-    pub since: Option<Timestamp>,
-}
-
-/// What `store repair` did, or would do.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Repaired {
-    /// The store.
-    pub store: String,
-    /// The last number drawn before.
-    pub last_number: i64,
-    /// The greatest number that is in the log or was seen by a route.
-    pub greatest: i64,
-    /// Whether the sequence was behind, and was set to `greatest`.
-    pub repaired: bool,
-}
-
-/// What `store accept-identity` did, or would do.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Accepted {
-    /// The store.
-    pub store: String,
-    /// The cluster its tables were made for, and its timeline.
-    pub from: String,
-    /// The cluster this is, and its timeline.
-    pub to: String,
-    /// Whether it is another cluster; another timeline alone needs no take-over.
-    pub other_cluster: bool,
-    /// Whether there was anything to accept.
-    pub accepted: bool,
-    /// Lanes taken from whoever had them.
-    pub lanes: u64,
-    /// Deliveries of events that no route had seen, though their numbers were passed: due now.
-    pub recovered: u64,
-    /// Events whose transaction ids could have been mistaken for some of this cluster.
-    pub cleared: u64,
-    /// The sequence, which a restore may leave behind.
-    pub sequence: Repaired,
 }

@@ -87,10 +87,12 @@ create view postroom.event as
     octet_length(payload), true
   from postroom.evacuated;
 
+-- Words of append_once. Old ones are found by block range, which new pages join when they are vacuumed.
 create table postroom.append_key (
   word text primary key,
   at   timestamptz not null default clock_timestamp()
-);
+) with (autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 50000);
+create index append_key_at on postroom.append_key using brin (at);
 
 create table postroom.route (
   name          text primary key,
@@ -197,7 +199,7 @@ create table postroom.inbox (
   id          text not null,
   accepted_at timestamptz not null default clock_timestamp(),
   primary key (id, consumer)
-);
+) with (autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 50000);
 create index inbox_at on postroom.inbox using brin (accepted_at);
 
 create table postroom.audit (

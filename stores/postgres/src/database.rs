@@ -305,3 +305,27 @@ pub(crate) fn joined<T>(result: Result<T, JoinError>, operation: &'static str) -
             .caused_by(error),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use postroom_conformance::servers::{Database as Fresh, Servers};
+    use sqlx::Row as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn after_our_own_no_of_whatever_kind_no_session_stays_inside_a_transaction() {
+        let fresh = Fresh::create(&Servers::find()).await;
+        let db = Database::open(&PostgresOptions::new("main", fresh.url())).await.unwrap();
+        let open = "select count(*) from pg_stat_activity \
+                    where datname = current_database() and xact_start is not null and pid <> pg_backend_pid()";
+        for kind in [StoreErrorKind::Unreachable, StoreErrorKind::CommitUnknown, StoreErrorKind::Conflict] {
+            let no = move || StoreError::new(kind, "test", "no").into();
+            let short: Result<(), _> = db.write("test", move |_| Box::pin(async move { Err(no()) })).await;
+            assert_eq!(db.callers.fetch_one(open).await.unwrap().get::<i64, _>(0), 0, "{kind:?}");
+            let long: Result<(), _> = db.write_long("test", move |_| Box::pin(async move { Err(no()) })).await;
+            assert_eq!(db.callers.fetch_one(open).await.unwrap().get::<i64, _>(0), 0, "{kind:?}");
+            assert_eq!((short.unwrap_err().kind, long.unwrap_err().kind), (kind, kind));
+        }
+    }
+}

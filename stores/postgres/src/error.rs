@@ -74,6 +74,9 @@ impl Fault {
     }
 }
 
+/// What the system says when this process, or the whole machine, has no file descriptor left.
+const TOO_MANY_FILES: [i32; 2] = [24, 23];
+
 /// What servers say that are not the primary: read-only, in recovery.
 const NOT_PRIMARY: [&str; 2] = ["25006", "55000"];
 
@@ -97,6 +100,11 @@ fn explain(error: sqlx::Error, operation: &'static str, place: &str) -> StoreErr
             StoreErrorKind::Unreachable,
             format!("no TLS connection to {place}"),
             "check `sslmode` and `sslrootcert` in the URL".to_owned(),
+        ),
+        (sqlx::Error::Io(error), _) if error.raw_os_error().is_some_and(|code| TOO_MANY_FILES.contains(&code)) => (
+            StoreErrorKind::Unreachable,
+            format!("no file descriptor is left for a connection to {place}"),
+            "raise the limit of open files (`ulimit -n`, or `LimitNOFILE=` of the service)".to_owned(),
         ),
         (sqlx::Error::Io(_) | sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed | sqlx::Error::Protocol(_), _) => (
             StoreErrorKind::Unreachable,

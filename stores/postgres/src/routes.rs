@@ -17,6 +17,7 @@ use crate::database::Session;
 use crate::desk::actions;
 use crate::error::Fault;
 use crate::source::position::{Position, Snapshot};
+use crate::sql::{array, stored};
 use crate::store::Inner;
 
 /// A registered route.
@@ -107,16 +108,15 @@ pub(crate) async fn live_relay(
 
 /// Registers the route if it is new, else takes its changes over, and says that this relay serves it.
 pub(crate) async fn join(inner: &Arc<Inner>, relay: &RelayIdentity, route: &RouteDefinition) -> Result<(), StoreError> {
-    let new = register(inner, route).await?;
+    register(inner, std::slice::from_ref(route)).await?;
     let (relay, route, shared) = (relay.clone(), route.clone(), Arc::clone(inner));
     inner
         .db
         .write("register", move |session| {
             Box::pin(async move {
                 let now = shared.now(session).await?;
-                if !new {
-                    change(session, &shared, &relay, &route, now).await?;
-                }
+                // Also after we registered it ourselves: another relay may have changed it since, and lives by now.
+                change(session, &shared, &relay, &route, now).await?;
                 heartbeat(session, &relay, &route.name, &RouteHealth::running(), Some(Time(now))).await?;
                 Ok(())
             })
@@ -125,7 +125,7 @@ pub(crate) async fn join(inner: &Arc<Inner>, relay: &RelayIdentity, route: &Rout
 }
 
 /// Where a lane of a new route begins, and how many rows lie before it.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Beginning {
     lane: i16,
     position: Position,
@@ -133,33 +133,44 @@ struct Beginning {
     base: Option<i64>,
 }
 
-/// Registers the route if it is new; says whether it was.
-pub(crate) async fn register(inner: &Arc<Inner>, route: &RouteDefinition) -> Result<bool, StoreError> {
-    if !valid_name(&route.name) {
-        let message = format!("{:?} cannot be a route's name", route.name);
+/// Registers those of the routes that are new, all or none; returns their names.
+pub(crate) async fn register(inner: &Arc<Inner>, routes: &[RouteDefinition]) -> Result<Vec<String>, StoreError> {
+    if let Some(bad) = routes.iter().find(|route| !valid_name(&route.name)) {
+        let message = format!("{:?} cannot be a route's name", bad.name);
         return Err(StoreError::new(StoreErrorKind::Invalid, "register", message)
             .hint("use lower-case letters, digits, `-`, `_` and `.`, at most 63"));
     }
-    let name = route.name.clone();
-    let there =
-        inner.db.read("register", |session| Box::pin(async move { Ok(find(session, &name).await?.is_some()) })).await?;
-    if there {
-        return Ok(false);
+    let there = inner.db.read("register", |session| Box::pin(async move { Ok(all(session).await?) })).await?;
+    let is_new = |route: &&RouteDefinition| !there.iter().any(|known| known.name == route.name);
+    let new: Vec<RouteDefinition> = routes.iter().filter(is_new).cloned().collect();
+    if new.is_empty() {
+        return Ok(Vec::new());
     }
-    // The read must be the only statement of its transaction, so it comes before: what commits in between, the route gets.
-    let beginnings = match route.start {
-        Start::Now => inner.db.read("register", |session| Box::pin(beginnings(session))).await?,
-        Start::Beginning | Start::At(_) => {
-            (0..inner.ring.lanes).map(|lane| Beginning { lane, ..Beginning::default() }).collect()
-        }
+    let first = (0..inner.ring.lanes).map(|lane| Beginning { lane, ..Beginning::default() }).collect();
+    // The read must be the only statement of its transaction, so it comes before: what commits in between, the routes get.
+    // It counts the whole log, which may take long.
+    let end = if new.iter().any(|route| route.start == Start::Now) {
+        inner.db.write_long("register", |session| Box::pin(beginnings(session))).await?
+    } else {
+        Vec::new()
     };
-    let (shared, route) = (Arc::clone(inner), route.clone());
+    let shared = Arc::clone(inner);
     inner
         .db
         .write("register", move |session| {
             Box::pin(async move {
                 let now = shared.now(session).await?;
-                write(session, &route, &beginnings, now).await
+                // Nobody truncates between the count of what was truncated and the routes that rest on it.
+                let quiet = session.sql.query("select from postroom.truncated order by lane for share");
+                quiet.execute(&mut *session.conn).await?;
+                let mut names = Vec::new();
+                for route in new {
+                    let beginnings = if route.start == Start::Now { &end } else { &first };
+                    if write(session, &route, beginnings, now).await? {
+                        names.push(route.name);
+                    }
+                }
+                Ok(names)
             })
         })
         .await
@@ -184,9 +195,9 @@ async fn write(
     beginnings: &[Beginning],
     now: i64,
 ) -> Result<bool, Fault> {
-    // Nobody truncates between the count of what was truncated and the route that rests on it.
-    let truncated = session.sql.query("select lane, rows from postroom.truncated order by lane for share");
-    let truncated = truncated.fetch_all(&mut *session.conn).await?;
+    fn column<T>(all: &[Beginning], of: impl Fn(&Beginning) -> T) -> Vec<T> {
+        all.iter().map(of).collect()
+    }
     let new = session
         .sql
         .query(include_str!("sql/register.sql"))
@@ -204,21 +215,18 @@ async fn write(
     if new == 0 {
         return Ok(false);
     }
-    for beginning in beginnings {
-        let rows = truncated.iter().find(|row| row.try_get(0).is_ok_and(|lane: i16| lane == beginning.lane));
-        let rows: i64 = rows.map_or(Ok(0), |row| row.try_get(1))?;
-        session
-            .sql
-            .query(include_str!("sql/register_lane.sql"))
-            .bind(route.name.clone())
-            .bind(beginning.lane)
-            .bind(beginning.position.hwm)
-            .bind(beginning.position.pending.keys().copied().collect::<Vec<i64>>())
-            .bind(beginning.position.pending.values().copied().collect::<Vec<i64>>())
-            .bind(beginning.base.unwrap_or(rows))
-            .execute(&mut *session.conn)
-            .await?;
-    }
+    session
+        .sql
+        .query(include_str!("sql/register_lanes.sql"))
+        .bind(route.name.clone())
+        .bind(column(beginnings, |b| b.lane))
+        .bind(column(beginnings, |b| b.position.hwm))
+        .bind(column(beginnings, |b| array(b.position.pending.keys())))
+        .bind(column(beginnings, |b| array(b.position.pending.values())))
+        .bind(column(beginnings, |b| b.base))
+        .bind(Time(now))
+        .execute(&mut *session.conn)
+        .await?;
     Ok(true)
 }
 
@@ -318,7 +326,7 @@ pub(crate) async fn heartbeat(
         .bind(now)
         .bind(span(relay.lease))
         .bind(route.to_owned())
-        .bind(json!(health).to_string())
+        .bind(json!(RouteHealth { note: stored(&health.note), ..health.clone() }).to_string())
         .execute(&mut *session.conn)
         .await
         .map(drop)

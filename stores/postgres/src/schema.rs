@@ -152,7 +152,8 @@ async fn version(session: &mut Session) -> Result<i64, Fault> {
         return Ok(0);
     }
     let version = session.sql.scalar("select value::int8 from postroom.meta where name = 'schema_version'");
-    Ok(version.fetch_one(&mut *session.conn).await?)
+    let version = version.fetch_optional(&mut *session.conn).await?;
+    version.ok_or_else(|| columns::changed("its schema", &["meta has no row schema_version".to_owned()]).into())
 }
 
 fn step(version: i64) -> Option<&'static Step> {

@@ -3,6 +3,7 @@
 //! The files say `postroom.log`; the schema may be called otherwise. Names are quoted when they are put in.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use sqlx::postgres::{PgArguments, PgRow};
@@ -75,4 +76,20 @@ impl Sql {
 /// A name as an identifier.
 pub(crate) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// What somebody else said, as text and JSON of PostgreSQL can hold it: they know no zero byte.
+pub(crate) fn stored(said: &str) -> String {
+    said.replace('\0', "\u{fffd}")
+}
+
+/// Numbers as an array in text, `{1,2}`: arrays of arrays must all have the same length.
+pub(crate) fn array<'n>(numbers: impl Iterator<Item = &'n i64>) -> String {
+    let mut text = String::from("{");
+    for number in numbers {
+        let comma = if text.len() > 1 { "," } else { "" };
+        let _ = write!(text, "{comma}{number}");
+    }
+    text.push('}');
+    text
 }

@@ -6,25 +6,78 @@
 use postroom_conformance::servers::{Schema, Servers};
 use postroom_core::Store;
 use postroom_postgres::{Postgres, PostgresOptions};
+use sqlx::pool::PoolConnection;
 use sqlx::{AssertSqlSafe, Executor, Row};
 
+/// A session on a fresh store, with the settings that relays' sessions have.
+struct Bench {
+    schema: Schema,
+    session: PoolConnection<sqlx::Postgres>,
+}
+
+impl Bench {
+    async fn new() -> Self {
+        let schema = Schema::choose(&Servers::find());
+        let options = PostgresOptions::new("main", schema.url()).schema(schema.name());
+        let store = Postgres::open_unmigrated(options).await.unwrap();
+        store.schema().unwrap().up().await.unwrap();
+        let mut bench = Self { schema, session: store.pool().acquire().await.unwrap() };
+        bench.sql("set enable_seqscan = off; set jit = off; set plan_cache_mode = force_generic_plan").await;
+        bench
+    }
+
+    fn here(&self, text: &str) -> AssertSqlSafe<String> {
+        AssertSqlSafe(text.replace("postroom.", &format!("{}.", self.schema.name())))
+    }
+
+    async fn sql(&mut self, text: &str) {
+        let text = self.here(text);
+        self.session.execute(text).await.unwrap();
+    }
+
+    /// How a statement with parameters of these types is run, whatever their values.
+    async fn plan(&mut self, statement: &str, types: &[&str]) -> String {
+        let nulls = vec!["null"; types.len()].join(", ");
+        self.sql(&format!("prepare it ({}) as {statement}", types.join(", "))).await;
+        let rows = self.session.fetch_all(AssertSqlSafe(format!("explain execute it ({nulls})"))).await.unwrap();
+        self.sql("deallocate it").await;
+        rows.iter().map(|row| row.get::<String, _>(0)).collect::<Vec<_>>().join("\n")
+    }
+}
+
 #[tokio::test]
-async fn the_followers_of_a_key_are_found_without_looking_at_those_of_others() {
-    let schema = Schema::choose(&Servers::find());
-    let options = PostgresOptions::new("main", schema.url()).schema(schema.name());
-    let store = Postgres::open_unmigrated(options).await.unwrap();
-    store.schema().unwrap().up().await.unwrap();
-    let mut session = store.pool().acquire().await.unwrap();
-    let here = |text: &str| AssertSqlSafe(text.replace("postroom.", &format!("{}.", schema.name())));
-    // As the relays' sessions have it.
-    session.execute("set enable_seqscan = off").await.unwrap();
-    session.execute(here("alter table postroom.delivery set (autovacuum_enabled = off)")).await.unwrap();
+async fn the_events_of_a_key_are_found_without_looking_at_those_of_others() {
+    let mut bench = Bench::new().await;
+    bench.sql("alter table postroom.delivery set (autovacuum_enabled = off)").await;
     let fill = "insert into postroom.delivery (route, lane, seq, key, state, blocks, since) \
                 select 'r', 0, n, 'k-' || n % 100, 'blocked', true, now() from generate_series(1, 5000) n";
-    session.execute(here(fill)).await.unwrap();
-    let statement = include_str!("../src/sql/full_keys.sql").replace("$1", "'r'").replace("$2", "'{k-1,k-2}'");
-    let rows = session.fetch_all(here(&format!("explain {}", statement.replace("$3", "10000")))).await.unwrap();
-    let plan: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
-    let by_key = plan.iter().any(|line| line.contains("Index Cond") && line.contains("key ="));
-    assert!(by_key, "{}", plan.join("\n"));
+    bench.sql(fill).await;
+    let (text, texts, numbers, time) = ("text", "text[]", "int8[]", "timestamptz");
+    for (statement, types) in [
+        (include_str!("../src/sql/full_keys.sql"), &[text, texts, "int8"][..]),
+        (include_str!("../src/sql/blocked.sql"), &[text, texts, numbers]),
+        (include_str!("../src/sql/park_returned.sql"), &[text, time, "int2[]", numbers, texts]),
+        (include_str!("../src/sql/release.sql"), &[text, texts, time]),
+        (include_str!("../src/sql/block_again.sql"), &[text, texts, numbers, time]),
+        (include_str!("../src/sql/head.sql"), &[text, text]),
+        (include_str!("../src/sql/blocker.sql"), &[text, text, "int8"]),
+    ] {
+        let plan = bench.plan(statement, types).await;
+        // Every look into the table is by key, or by the primary key of what was found so.
+        let looks: Vec<&str> =
+            plan.lines().filter(|line| line.contains("Index Cond") && line.contains("route =")).collect();
+        assert!(!looks.is_empty() && looks.iter().all(|look| look.contains("key =")), "{statement}\n{plan}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_old_is_found_without_looking_at_all_that_is_not() {
+    let mut bench = Bench::new().await;
+    for (table, column, index) in
+        [("inbox", "accepted_at", "inbox_at"), ("append_key", "at", "append_key_at"), ("attempt", "at", "attempt_at")]
+    {
+        let old = format!("select ctid from postroom.{table} where {column} < $1 limit 5000");
+        let plan = bench.plan(&old, &["timestamptz"]).await;
+        assert!(plan.contains(index), "{plan}");
+    }
 }

@@ -219,6 +219,31 @@ fn a_session_that_may_only_read_is_4() {
 }
 
 #[test]
+fn when_no_file_descriptor_is_left_that_is_said_and_how_to_get_more() {
+    let shop = Shop::new();
+    let mut refused = Vec::new();
+    // How many the program needs for itself may change: it runs with more and more until it gets through.
+    for limit in 10..64 {
+        let mut command = Command::new("sh");
+        command.args([
+            "-c",
+            "ulimit -n \"$0\"; exec \"$@\"",
+            &limit.to_string(),
+            env!("CARGO_BIN_EXE_postroom"),
+            "event",
+            "ls",
+        ]);
+        let output = command.current_dir(shop.world.folder()).output().unwrap();
+        if output.status.success() {
+            break;
+        }
+        refused.push((output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned()));
+    }
+    let said = |text: &str| text.contains("no file descriptor is left") && text.contains("ulimit -n");
+    assert!(refused.iter().any(|(code, text)| *code == Some(3) && said(text)), "{refused:?}");
+}
+
+#[test]
 fn a_standby_is_3_and_a_list_of_servers_finds_the_primary() {
     let shop = Shop::bare();
     let (primary, standby) = shop.runtime.block_on(async {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use postroom_core::{Failure, HandlerError, RouteHealth, RouteState, Settlement, Verdict};
+
 use super::bench::{
     LEASE, SECOND, dead, delivered, event, events, ids, is_lost, names, received, retry, returned, route, sorted,
 };
@@ -159,4 +161,26 @@ pub async fn attempts_and_their_reasons_are_kept<H: StoreHarness>(s: &Bench<H>) 
     );
     assert!(timeline.attempts.iter().all(|t| t.took_ms == 5));
     assert_eq!(timeline.attempts[2].at.duration_since(timeline.attempts[0].at).unsigned_abs(), Duration::from_secs(2));
+}
+
+pub async fn whatever_a_destination_says_can_be_kept<H: StoreHarness>(s: &Bench<H>) {
+    let said = "zero \0, written \\u0000, a \"quote\", a \\ and 🦀";
+    s.append(&[event("a", 1), event("b", 1)]).await;
+    let worker = s.serve(&route()).await;
+    let taken = worker.take().await;
+    let of = |key: &str| taken.iter().find(|d| d.event.ordering_key() == Some(key)).unwrap();
+    let handlers = vec![HandlerError { handler: said.to_owned(), error: said.to_owned() }];
+    let failure = Failure { error: said.to_owned(), handlers, ..Failure::permanent(said, "") };
+    let died = Settlement { verdict: Verdict::Dead { attempts: 1, failure }, ..dead(of("a")) };
+    worker.settle(&[died, received(of("b"), said)]).await;
+    worker.source.renew(&RouteHealth { state: RouteState::BreakerOpen, note: said.to_owned() }).await.unwrap();
+    let attempt = &s.timeline("a-1", "all").await.attempts[0];
+    let receipt = s.timeline("b-1", "all").await.receipt.unwrap();
+    let note = s.detail("all").await.status.note;
+    for kept in
+        [&attempt.code, &attempt.error, &attempt.handlers[0].handler, &attempt.handlers[0].error, &receipt, &note]
+    {
+        // A store may not know the zero byte.
+        assert_eq!(kept.replace('\u{fffd}', "\0"), said);
+    }
 }

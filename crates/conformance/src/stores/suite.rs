@@ -47,6 +47,7 @@ macro_rules! store_suite {
                 a_mixed_settle_writes_what_is_ours_and_reports_what_is_not
                 a_settle_after_the_lease_ran_out_counts_while_nobody_took_over
                 attempts_and_their_reasons_are_kept
+                whatever_a_destination_says_can_be_kept
             }
             blocking {
                 a_failed_event_comes_again_when_it_is_due_and_not_before

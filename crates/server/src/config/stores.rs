@@ -98,12 +98,13 @@ impl Read<'_> {
     /// The ring must have been round only after what it keeps has gone: two leaves are being written or emptied.
     fn ring_holds_retention(&mut self, name: &str, table: &Table, segment: &Node, retention: &Table) {
         let Some(leaves) = table.get("leaves").and_then(Node::count) else { return };
-        let Some(kept) = retention.duration_or_never("delivered") else { return };
         let room = table.duration("segment").saturating_mul(leaves.saturating_sub(2));
-        if kept > room {
-            let set = retention.get("delivered").filter(|n| !n.is_default());
+        // Receipts lie in the same ring and are kept as long as attempts.
+        for key in ["delivered", "attempts"] {
+            let Some(kept) = retention.duration_or_never(key).filter(|kept| *kept > room) else { continue };
+            let set = retention.get(key).filter(|n| !n.is_default());
             let message = format!(
-                "`retention.delivered` = {} is longer than store `{name}` has room for: (leaves - 2) × segment = {}",
+                "`retention.{key}` = {} is longer than store `{name}` has room for: (leaves - 2) × segment = {}",
                 format_duration(kept),
                 format_duration(room)
             );

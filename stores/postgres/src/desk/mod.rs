@@ -49,7 +49,7 @@ impl Desk for PostgresDesk {
     }
 
     async fn register(&self, routes: &[RouteDefinition]) -> Result<Vec<String>, StoreError> {
-        routes::register(&self.0, routes).await
+        crate::routes::register(&self.0, routes).await
     }
 
     async fn routes(&self) -> Result<Vec<RouteDetail>, StoreError> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use postroom_core::view::{LaneRow, RelayRow, RouteDetail, RouteStatus};
-use postroom_core::{Actor, Pattern, RouteDefinition, RouteHealth, RouteState, StoreError, valid_name};
+use postroom_core::{Actor, Pattern, RouteHealth, RouteState, StoreError};
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 
@@ -20,20 +20,6 @@ use crate::routes::{self, Registered};
 use crate::store::Inner;
 
 const MINUTE: i64 = 60_000_000;
-
-pub(super) async fn register(inner: &Arc<Inner>, routes: &[RouteDefinition]) -> Result<Vec<String>, StoreError> {
-    // Each is registered by itself, so a name that cannot be comes first: all or none.
-    if let Some(bad) = routes.iter().find(|route| !valid_name(&route.name)) {
-        routes::register(inner, bad).await?;
-    }
-    let mut new = Vec::new();
-    for route in routes {
-        if routes::register(inner, route).await? {
-            new.push(route.name.clone());
-        }
-    }
-    Ok(new)
-}
 
 pub(super) async fn list(inner: &Arc<Inner>) -> Result<Vec<RouteDetail>, StoreError> {
     let shared = Arc::clone(inner);

@@ -106,8 +106,13 @@ async fn on_route(session: &mut Session, route: Registered, logged: &Logged, now
         return Ok(line);
     }
     let state = by_position(session, &route, logged, now, &mut line).await?;
-    if matches!(state, "due" | "blocked" | "delayed") {
-        // A receipt covers a stretch of the lane; one that was committed late lies in it and is not meant.
+    // A receipt covers a stretch of the lane; one that was committed late lies in it and is not meant. What the route does
+    // not want may have been delivered before its filter was changed, and only then.
+    let was_wanted = match &receipt {
+        Some(receipt) if state == "filtered" => changed_since(session, &route.name, receipt.at).await?,
+        _ => true,
+    };
+    if matches!(state, "due" | "blocked" | "delayed") || !was_wanted {
         return Ok(RouteTimeline { state, delivered_at: None, receipt: None, ..line });
     }
     line.state = match receipt {
@@ -116,6 +121,14 @@ async fn on_route(session: &mut Session, route: Registered, logged: &Logged, now
         None => state,
     };
     Ok(line)
+}
+
+/// Whether the route's definition was changed after a time.
+async fn changed_since(session: &mut Session, route: &str, at: i64) -> Result<bool, sqlx::Error> {
+    let changed = session.sql.scalar(
+        "select exists (select from postroom.audit where action = 'route.change' and subject = $1 and at >= $2)",
+    );
+    changed.bind(route.to_owned()).bind(Time(at)).fetch_one(&mut *session.conn).await
 }
 
 /// The state of an event that has no delivery of its own, by the position alone.

@@ -13,29 +13,35 @@ use crate::error::Fault;
 /// A column and its type, as in `log.seq bigint not null`.
 const EXPECTED: &str = include_str!("../../migrations/columns.txt");
 
+/// The rows of `meta` that the migration made, beside the version.
+const META: [&str; 5] = ["lanes", "leaves", "segment", "system_identifier", "timeline"];
+
 /// Fails when a table of ours is not what the migration made; names every difference.
 pub(crate) async fn check(db: &Database, schema: &str) -> Result<(), StoreError> {
     let schema = schema.to_owned();
-    let (there, leaves) = db
+    let (there, meta) = db
         .read("open", move |session| {
-            Box::pin(async move {
-                let leaves: String = session
-                    .sql
-                    .scalar("select value from postroom.meta where name = 'leaves'")
-                    .fetch_one(&mut *session.conn)
-                    .await?;
-                Ok((columns(session, &schema).await?, leaves))
-            })
+            Box::pin(async move { Ok((columns(session, &schema).await?, meta(session).await?)) })
         })
         .await?;
-    let expected = EXPECTED.replace("{leaves}", &leaves);
-    let differences = differences(&parse(&expected), &there);
-    if differences.is_empty() {
-        return Ok(());
-    }
-    let message = format!("the store's tables in {} were changed: {}", db.place, differences.join("; "));
-    Err(StoreError::new(StoreErrorKind::Schema, "open", message)
-        .hint("undo that by hand, or restore the tables; `postroom store migrate plan` on an empty schema shows how they were made"))
+    let expected = EXPECTED.replace("{leaves}", meta.get("leaves").map_or("?", String::as_str));
+    let mut differences = differences(&parse(&expected), &there);
+    let missing = META.iter().filter(|name| !meta.contains_key(**name));
+    differences.extend(missing.map(|name| format!("meta has no row {name}")));
+    if differences.is_empty() { Ok(()) } else { Err(changed(&db.place, &differences)) }
+}
+
+/// The error of tables that are not what the migration made.
+pub(super) fn changed(place: &str, differences: &[String]) -> StoreError {
+    let message = format!("the store's tables in {place} were changed: {}", differences.join("; "));
+    StoreError::new(StoreErrorKind::Schema, "open", message)
+        .hint("undo that by hand, or restore the tables; `postroom store migrate plan` on an empty schema shows how they were made")
+}
+
+/// The rows of `meta`, by name.
+async fn meta(session: &mut Session) -> Result<BTreeMap<String, String>, Fault> {
+    let rows = session.sql.query("select name, value from postroom.meta").fetch_all(&mut *session.conn).await?;
+    rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
 }
 
 /// The columns that are there, by name.

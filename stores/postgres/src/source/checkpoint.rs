@@ -1,7 +1,6 @@
 //! Lanes as the table of checkpoints has them.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
@@ -13,6 +12,7 @@ use super::unsettled::{Unsettled, parse_ranges};
 use crate::clock::Time;
 use crate::database::Session;
 use crate::schema::Ring;
+use crate::sql::array;
 
 /// One lane's row, about to be written.
 #[derive(Debug, Clone)]
@@ -97,17 +97,6 @@ pub(super) async fn save(
         saved.paused |= row.try_get::<bool, _>(1)?;
     }
     Ok(saved)
-}
-
-/// `{1,2}`
-fn array<'n>(numbers: impl Iterator<Item = &'n i64>) -> String {
-    let mut text = String::from("{");
-    for number in numbers {
-        let comma = if text.len() > 1 { "," } else { "" };
-        let _ = write!(text, "{comma}{number}");
-    }
-    text.push('}');
-    text
 }
 
 /// A lane out of the row of its newest checkpoint, with the ranges of what is unsettled.

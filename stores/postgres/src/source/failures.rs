@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use postroom_core::{Failure, OnDead, OnFailure, RouteDefinition, Verdict};
+use postroom_core::{Failure, HandlerError, OnDead, OnFailure, RouteDefinition, Verdict};
 use serde_json::json;
 use sqlx::Row as _;
 
@@ -11,6 +11,7 @@ use crate::clock::{Time, span};
 use crate::database::Session;
 use crate::error::Fault;
 use crate::release::block_again;
+use crate::sql::stored;
 
 /// A failed try.
 #[derive(Debug)]
@@ -122,7 +123,7 @@ async fn park(session: &mut Session, route: &str, failed: &[Failed], now: i64) -
         .bind(column(failed, |f| f.blocks && f.key.is_some()))
         .bind(column(failed, |f| f.after.map(|after| Time(now.saturating_add(after)))))
         .bind(column(failed, |f| f.attempts.cast_signed()))
-        .bind(column(failed, |f| f.failure.code.to_string()))
+        .bind(column(failed, |f| stored(&f.failure.code)))
         .bind(column(failed, |f| stored(&f.failure.error)))
         .fetch_all(&mut *session.conn)
         .await?;
@@ -151,7 +152,7 @@ async fn park_again(session: &mut Session, failed: &[Failed], now: i64) -> Resul
         .bind(column(failed, |f| f.blocks))
         .bind(column(failed, |f| f.after.map(|after| Time(now.saturating_add(after)))))
         .bind(column(failed, |f| f.attempts.cast_signed()))
-        .bind(column(failed, |f| f.failure.code.to_string()))
+        .bind(column(failed, |f| stored(&f.failure.code)))
         .bind(column(failed, |f| stored(&f.failure.error)))
         .fetch_all(&mut *session.conn)
         .await?;
@@ -199,10 +200,10 @@ async fn attempts(
         .bind(of_rows(&tried, |f, _| f.attempts.cast_signed()))
         .bind(of_rows(&tried, |_, row| row.seq))
         .bind(of_rows(&tried, |f, _| json!(f.failure.kind).as_str().unwrap_or_default().to_owned()))
-        .bind(of_rows(&tried, |f, _| f.failure.code.to_string()))
+        .bind(of_rows(&tried, |f, _| stored(&f.failure.code)))
         .bind(of_rows(&tried, |f, _| stored(&f.failure.error)))
         .bind(of_rows(&tried, |f, _| i64::try_from(f.took.as_millis()).unwrap_or(i64::MAX)))
-        .bind(of_rows(&tried, |f, _| json!(f.failure.handlers).to_string().replace("\\u0000", "\u{fffd}")))
+        .bind(of_rows(&tried, |f, _| handlers(&f.failure)))
         .execute(&mut *session.conn)
         .await?;
     Ok(())
@@ -228,7 +229,8 @@ pub(super) async fn park_returned(
     Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
 }
 
-/// What a destination said, as text can hold it: PostgreSQL knows no zero byte.
-fn stored(error: &str) -> String {
-    error.replace('\0', "\u{fffd}")
+/// The errors of handlers, as JSON.
+fn handlers(failure: &Failure) -> String {
+    let stored = |one: &HandlerError| HandlerError { handler: stored(&one.handler), error: stored(&one.error) };
+    json!(failure.handlers.iter().map(stored).collect::<Vec<_>>()).to_string()
 }

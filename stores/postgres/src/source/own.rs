@@ -113,7 +113,8 @@ async fn acquire(
         return Err(routes::was_changed(route).into());
     }
     let statement = session.sql.query(include_str!("../sql/take_over.sql"));
-    let rows = statement.bind(route.to_owned()).bind(numbers.clone()).bind(terms).fetch_all(&mut *session.conn).await?;
+    let statement = statement.bind(route.to_owned()).bind(numbers.clone()).bind(terms).bind(writer.clock);
+    let rows = statement.fetch_all(&mut *session.conn).await?;
     if rows.len() != numbers.len() {
         return Err(routes::no_checkpoint(route).into());
     }

@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::sql::stored;
+
 /// An event that got through.
 #[derive(Debug, Clone)]
 pub(super) struct Arrived {
@@ -33,8 +35,7 @@ impl Receipts {
                 _ => ranges.push((*number, *number)),
             }
             if let Some(said) = &arrived.words {
-                // PostgreSQL's JSON knows no zero byte.
-                words.insert(number.to_string(), Value::String(said.replace('\0', "\u{fffd}")));
+                words.insert(number.to_string(), Value::String(stored(said)));
             }
         }
         let ranges: Vec<String> = ranges.iter().map(|(first, last)| format!("[{first},{last}]")).collect();

@@ -103,6 +103,9 @@ pub(super) struct Fenced {
 impl Shared {
     pub(super) async fn settle(&self, settlements: Vec<Settlement>) -> Result<Standing, StoreError> {
         let mut state = Arc::clone(&self.state).lock_owned().await;
+        // Before anything is sorted: a settle whose caller did not wait for it may still be on its way, and what it
+        // writes is part of the counts that this one goes on from.
+        let writing = Arc::clone(&self.writing).lock_owned().await;
         self.absorb(&mut state);
         let (mut lost, mut ours) = (Vec::new(), Vec::new());
         for settlement in settlements {
@@ -119,7 +122,6 @@ impl Shared {
             let handles = ours.iter().map(|(_, settlement)| settlement.handle).collect();
             let work = self.sort(&state, ours);
             // Takes go on while it is written; whoever else writes positions waits.
-            let writing = Arc::clone(&self.writing).lock_owned().await;
             drop(state);
             let written = self.write_settle(handles, work).await;
             drop(writing);

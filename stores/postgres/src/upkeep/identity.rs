@@ -33,7 +33,11 @@ pub(super) async fn repair(
     session.conn.execute("set local lock_timeout = '10s'").await?;
     let lock = session.sql.query("lock table postroom.log in share row exclusive mode");
     lock.execute(&mut *session.conn).await?;
+    // What another repair has done meanwhile, and what was appended since, must not be taken back.
     let found = look(session, inner).await?;
+    if !found.repaired {
+        return Ok(found);
+    }
     let set = session.sql.query("select setval('postroom.log_seq', $1)").bind(found.greatest);
     set.execute(&mut *session.conn).await?;
     let now = inner.now(session).await?;
@@ -121,6 +125,7 @@ async fn take_over(session: &mut Session, inner: &Inner, accepted: &mut Accepted
             .bind(found.settled)
             .bind(found.filtered)
             .bind(found.delayed)
+            .bind(inner.clock())
             .execute(&mut *session.conn)
             .await?
             .rows_affected();

@@ -13,7 +13,7 @@ use crate::events::count;
 use crate::store::Inner;
 
 /// Up to this size a leaf's events are counted; beyond it the server's estimate must do.
-const COUNTED_BYTES_MAX: i64 = 64 << 20;
+const COUNTED_BYTES_MAX: i64 = 16 << 20;
 
 pub(super) async fn collect(session: &mut Session, inner: &Inner) -> Result<StoreStats, Fault> {
     Ok(StoreStats {

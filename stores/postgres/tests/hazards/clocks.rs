@@ -2,10 +2,12 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use postroom_conformance::servers::{Cluster, ClusterOptions, faketime, unique_folder};
-use postroom_core::{Event, Timestamp};
+use postroom_core::{Clock as _, Event, Timestamp};
+use postroom_testing::ManualClock;
 
 use crate::bench::{Bench, Worker, delivered, events, retry, wait_for};
 
@@ -41,6 +43,19 @@ impl Drop for Clock {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.folder);
     }
+}
+
+/// H-30: what a relay writes carries the store's time, whatever the server's clock says.
+#[tokio::test]
+async fn every_checkpoint_carries_the_stores_own_time() {
+    let clock = ManualClock::default();
+    let bench = Bench::with(|options| options.lanes(2).clock(Arc::new(clock.clone()))).await;
+    bench.append(&events(0, 3)).await;
+    let mut worker = bench.worker().await;
+    worker.drain().await;
+    worker.source.release().await.unwrap();
+    let other = format!("select count(*) from postroom.checkpoint where at <> '{}'", clock.now());
+    assert_eq!(bench.one(&other).await, "0");
 }
 
 /// H-30: seen from the database it is the relay's clock that is wrong.

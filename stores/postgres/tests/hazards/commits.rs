@@ -2,9 +2,10 @@
 
 use postroom_conformance::servers::proxy::{Mode, Moment, Trigger};
 use postroom_conformance::servers::{FaultProxy, Servers};
-use postroom_core::{Event, Outbox as _, Store as _};
+use postroom_core::{Event, Filter, Outbox as _, RouteDefinition, Store as _};
 
-use crate::bench::{Bench, Worker, delivered, events, retry, rounds};
+use crate::bench::{Bench, LEASE, Worker, delivered, events, relay, retry, rounds, route};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 struct Cut {
@@ -62,7 +63,7 @@ async fn an_append_lost_at_its_commit_can_be_looked_up_and_repeated_without_a_se
 async fn a_settle_of_what_got_through_lost_at_its_reply_can_be_repeated() {
     let cut = Cut::new().await;
     let statement = Trigger::Statement(".checkpoint\n  (route, lane, term".to_owned());
-    let mut worker = Worker::on(&cut.store, crate::bench::LEASE).await;
+    let mut worker = Worker::on(&cut.store, LEASE).await;
     let each = rounds(35, 1_000);
     for n in 0..2 * each {
         let moment = if n % 2 == 0 { Moment::Before } else { Moment::AfterReply };
@@ -91,7 +92,7 @@ async fn a_settle_of_what_got_through_lost_at_its_reply_can_be_repeated() {
 #[tokio::test]
 async fn a_settle_of_failures_lost_at_its_commit_can_be_repeated() {
     let cut = Cut::new().await;
-    let mut worker = Worker::on(&cut.store, crate::bench::LEASE).await;
+    let mut worker = Worker::on(&cut.store, LEASE).await;
     let each = rounds(35, 1_000);
     for n in 0..2 * each {
         let moment = if n % 2 == 0 { Moment::Before } else { Moment::AfterReply };
@@ -129,4 +130,27 @@ async fn an_append_by_an_operator_says_that_its_outcome_is_unknown() {
     let error = store.desk().append(&events(1, 1)).await.unwrap_err();
     assert_eq!(error.kind, postroom_core::StoreErrorKind::CommitUnknown);
     assert!(bench.store.committed("1").await.unwrap());
+}
+
+/// H-01
+#[tokio::test]
+async fn what_was_committed_late_and_is_not_wanted_is_not_shown_as_delivered() {
+    let bench = Bench::with(|options| options.lanes(1)).await;
+    let wanted = RouteDefinition { filter: Filter::types(["order.*"]).unwrap(), ..route() };
+    let source = bench.store.source(&relay(LEASE), &wanted).await.unwrap();
+    let mut worker = Worker { source, came: BTreeMap::new() };
+    bench.append(&events(0, 1)).await;
+    let mut open = bench.store.begin().await.unwrap();
+    let late = Event::new("other.late").id("late").key("order-0");
+    drop(bench.store.append(&mut open, &late).await.unwrap());
+    bench.append(&events(1, 1)).await;
+    let taken = worker.take(10).await;
+    assert_eq!(taken.len(), 2);
+    worker.settle(&taken).await.unwrap();
+    open.commit().await.unwrap();
+    worker.drain().await;
+    let shown = async |id: &str| bench.store.desk().event(id, false).await.unwrap().unwrap().routes.remove(0);
+    let (first, late) = (shown("0").await, shown("late").await);
+    assert_eq!((first.state, first.delivered_at.is_some()), ("delivered", true));
+    assert_eq!((late.state, late.delivered_at), ("filtered", None), "it lies between two that one receipt covers");
 }

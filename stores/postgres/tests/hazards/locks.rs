@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use postroom_conformance::servers::{Database, Servers};
-use postroom_core::{Event, Outbox as _, Store as _, StoreErrorKind};
+use postroom_core::{Event, Outbox as _, RouteDefinition, Store as _, StoreErrorKind};
 use postroom_postgres::Postgres;
 use postroom_relay::{Relay, RelayOptions, RouteRun};
 use postroom_testing::ScriptedTransport;
 use sqlx::Executor as _;
 
-use crate::bench::{Bench, LEASE, Worker, append, events, retry, route, wait_for};
+use crate::bench::{Bench, LEASE, Worker, append, events, relay, retry, route, wait_for};
 
 /// H-13
 #[tokio::test]
@@ -27,6 +27,34 @@ async fn a_lock_that_is_held_too_long_fails_the_settle_and_loses_nothing() {
     worker.drain().await;
     assert_eq!((worker.came.len(), worker.twice()), (5, 0), "the server had said no: nothing was in doubt");
     assert_eq!(bench.agrees().await, 5);
+}
+
+/// H-07
+#[tokio::test]
+async fn a_settle_whose_caller_went_away_is_part_of_what_the_next_one_writes() {
+    let bench = Bench::with(|options| options.lanes(1)).await;
+    bench.append(&events(0, 6)).await;
+    let mut worker = bench.worker().await;
+    let taken = worker.take(10).await;
+    let mut holder = bench.store.begin().await.unwrap();
+    holder.execute(bench.here("lock table postroom.checkpoint in access exclusive mode")).await.unwrap();
+    // Nobody waits for the first one; it is written all the same.
+    let waits = "select count(*) from pg_locks where relation = 'postroom.checkpoint'::regclass and not granted";
+    let written = wait_for("the settle to be written", async || bench.one(waits).await == "1");
+    tokio::select! {
+        settled = worker.settle(&taken[..3]) => panic!("it cannot be written yet: {settled:?}"),
+        () = written => {}
+    }
+    let (settled, released) = tokio::join!(worker.settle(&taken[3..]), async {
+        // Long enough for the second one to have looked at what it starts from.
+        tokio::task::yield_now().await;
+        holder.rollback().await
+    });
+    settled.unwrap();
+    released.unwrap();
+    worker.drain().await;
+    assert_eq!((worker.came.len(), worker.twice()), (6, 0));
+    assert_eq!(bench.agrees().await, 6);
 }
 
 /// H-13
@@ -142,4 +170,30 @@ async fn no_transaction_is_open_while_a_delivery_is_on_its_way() {
     drop(stop);
     running.await.unwrap().unwrap();
     bench.store.desk().audit().await.unwrap();
+}
+
+/// H-37
+#[tokio::test]
+async fn two_relays_with_different_definitions_of_a_new_route_do_not_both_join() {
+    let bench = Bench::new().await;
+    // Both get as far as their heartbeats.
+    let mut holder = bench.store.begin().await.unwrap();
+    holder.execute(bench.here("lock table postroom.relay in exclusive mode")).await.unwrap();
+    let join = |to: &str| {
+        let (store, route) = (bench.store.clone(), RouteDefinition { to: to.to_owned(), ..route() });
+        tokio::spawn(async move { store.source(&relay(LEASE), &route).await.map(drop) })
+    };
+    let waiting = format!(
+        "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and query like '%{}%'",
+        bench.name
+    );
+    let first = join("here");
+    wait_for("a relay to wait", async || bench.one(&waiting).await == "1").await;
+    let second = join("there");
+    wait_for("another one to wait", async || bench.one(&waiting).await == "2").await;
+    holder.rollback().await.unwrap();
+    let joined = [first.await.unwrap(), second.await.unwrap()];
+    let refused: Vec<_> = joined.into_iter().filter_map(Result::err).collect();
+    assert_eq!(refused.len(), 1);
+    assert_eq!(refused[0].kind, StoreErrorKind::Conflict, "{}", refused[0]);
 }

@@ -108,7 +108,12 @@ pub(super) async fn repair(app: &App, args: &UpkeepArgs) -> Outcome {
     note(&format!("this will set {}; appends wait meanwhile", what(&preview)))?;
     confirm(&app.global, "Set the sequence?")?;
     let done = upkeep.repair(false, &actor).await?;
-    app.global.output.one(&done, || format!("set {}", what(&done)))?;
+    app.global.output.one(&done, || {
+        if done.repaired {
+            return format!("set {}", what(&done));
+        }
+        format!("the sequence of store {name} is at {} by now: nothing was left to repair", done.last_number)
+    })?;
     note("events appended while it was behind may have been passed by: `postroom audit` counts them")?;
     Ok(Exit::Done)
 }

@@ -1,0 +1,106 @@
+//! What looking after a store on its server shows.
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+/// How large a store is on its server, and what keeps it from shrinking.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct StoreStats {
+    /// The store.
+    pub store: String,
+    /// The ring of the log, in the order of their numbers.
+    pub leaves: Vec<LeafStats>,
+    /// The other tables, largest first.
+    pub tables: Vec<TableStats>,
+    /// The last number drawn; 0 when none was.
+    pub last_number: i64,
+    /// Events that were truncated when retention had passed them.
+    pub truncated: u64,
+    /// Checkpoints kept; superseded ones are removed while a relay runs.
+    pub checkpoints: u64,
+    /// What keeps the server from removing dead rows; `None` when nothing does.
+    pub horizon: Option<Horizon>,
+}
+
+/// One leaf of the log's ring.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct LeafStats {
+    /// Its number.
+    pub leaf: u32,
+    /// Whether events are appended to it now.
+    pub current: bool,
+    /// Events in it.
+    pub rows: u64,
+    /// Whether `rows` is the server's estimate: the leaf is large, or we may not read it.
+    pub rows_estimated: bool,
+    /// Bytes on disk with indexes.
+    pub bytes: u64,
+    /// When its first event was appended; `None` when it is empty or we may not read it.
+    pub oldest: Option<Timestamp>,
+    /// When its last event was appended.
+    pub newest: Option<Timestamp>,
+}
+
+/// One table beside the log.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct TableStats {
+    /// Its name.
+    pub table: String,
+    /// Rows, by the server's estimate.
+    pub rows: u64,
+    /// Dead rows not yet removed, by the server's estimate.
+    pub dead_rows: u64,
+    /// Bytes on disk with indexes.
+    pub bytes: u64,
+}
+
+/// Who looks furthest back: the server keeps every row that was dead since for them.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Horizon {
+    /// How many transactions ago.
+    pub age_transactions: u64,
+    /// What it is: session, prepared transaction, replication slot.
+    pub kind: String,
+    /// Its process id or name.
+    pub name: String,
+    /// Whose it is, and what it does, as far as we may see.
+    pub note: String,
+    /// When it began, where that can be told.
+    pub since: Option<Timestamp>,
+}
+
+/// What `store repair` did, or would do.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Repaired {
+    /// The store.
+    pub store: String,
+    /// The last number drawn before.
+    pub last_number: i64,
+    /// The greatest number that is in the log or was seen by a route.
+    pub greatest: i64,
+    /// Whether the sequence was behind, and was set to `greatest`.
+    pub repaired: bool,
+}
+
+/// What `store accept-identity` did, or would do.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Accepted {
+    /// The store.
+    pub store: String,
+    /// The cluster its tables were made for, and its timeline.
+    pub from: String,
+    /// The cluster this is, and its timeline.
+    pub to: String,
+    /// Whether it is another cluster; another timeline alone needs no take-over.
+    pub other_cluster: bool,
+    /// Whether there was anything to accept.
+    pub accepted: bool,
+    /// Lanes taken from whoever had them.
+    pub lanes: u64,
+    /// Deliveries of events that no route had seen, though their numbers were passed: due now.
+    pub recovered: u64,
+    /// Events whose transaction ids could have been mistaken for some of this cluster.
+    pub cleared: u64,
+    /// The sequence, which a restore may leave behind.
+    pub sequence: Repaired,
+}

@@ -1,0 +1,58 @@
+//! A store to look after, and short words for what is done to it.
+
+use std::sync::Arc;
+
+use postroom_conformance::servers::{Schema, Servers};
+use postroom_core::{Actor, Event, Outbox, Store, Upkeep};
+use postroom_postgres::{Postgres, PostgresOptions};
+use sqlx::{AssertSqlSafe, Executor, Row};
+
+/// A store in a schema of its own.
+pub(crate) struct Bench {
+    pub(crate) schema: Schema,
+    pub(crate) store: Postgres,
+}
+
+pub(crate) fn options(schema: &Schema) -> PostgresOptions {
+    PostgresOptions::new("main", schema.url()).schema(schema.name()).lanes(1).leaves(4)
+}
+
+pub(crate) fn ada() -> Actor {
+    Actor { name: "ada".to_owned(), reason: Some("moved".to_owned()) }
+}
+
+impl Bench {
+    pub(crate) async fn new() -> Self {
+        let schema = Schema::choose(&Servers::find());
+        let unmigrated = Postgres::open_unmigrated(options(&schema)).await.unwrap();
+        unmigrated.schema().unwrap().up().await.unwrap();
+        Self { store: Postgres::open(options(&schema)).await.unwrap(), schema }
+    }
+
+    /// A text in which `postroom.` is the schema.
+    pub(crate) fn here(&self, text: &str) -> AssertSqlSafe<String> {
+        AssertSqlSafe(text.replace("postroom.", &format!("{}.", self.schema.name())))
+    }
+
+    pub(crate) async fn sql(&self, text: &str) {
+        self.store.pool().execute(self.here(text)).await.unwrap();
+    }
+
+    /// One value, as text.
+    pub(crate) async fn one(&self, text: &str) -> String {
+        let row = self.store.pool().fetch_one(self.here(&format!("select ({text})::text"))).await.unwrap();
+        row.get::<Option<String>, _>(0).unwrap_or_default()
+    }
+
+    pub(crate) async fn append(&self, event: &Event) {
+        let mut tx = self.store.begin().await.unwrap();
+        let appended = self.store.append(&mut tx, event).await.unwrap();
+        tx.commit().await.unwrap();
+        appended.wake();
+    }
+
+    /// The upkeep as commands reach it: without asking whether this is the right cluster.
+    pub(crate) async fn upkeep(&self) -> Arc<dyn Upkeep> {
+        Postgres::open_unmigrated(options(&self.schema)).await.unwrap().upkeep().unwrap()
+    }
+}

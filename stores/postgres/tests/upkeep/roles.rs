@@ -1,0 +1,150 @@
+//! One role per task, with the rights it needs and no more.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use postroom_core::{
+    Acceptance, Event, Failure, Inbox, Outbox, ReplayOptions, Retention, RouteDefinition, Selection, Start, Store,
+};
+use postroom_postgres::{Postgres, PostgresOptions};
+use postroom_testing::{ManualClock, ScriptedTransport, drain};
+use sqlx::{AssertSqlSafe, Executor};
+
+use crate::bench::{Bench, ada};
+
+const ROLES: [&str; 6] = ["append", "writer", "relay", "inbox", "viewer", "migrate"];
+
+#[tokio::test]
+async fn each_role_may_do_its_task_and_nothing_else() {
+    let bench = Bench::new().await;
+    let script = bench.upkeep().await.roles();
+    for _ in 0..2 {
+        bench.store.pool().execute(AssertSqlSafe(script.clone())).await.unwrap();
+    }
+    let may = async |role: &str, statement: &str| {
+        let mut tx = bench.store.begin().await.unwrap();
+        let done = tx.execute(bench.here(&format!("set local role {}_{role}; {statement}", bench.schema.name()))).await;
+        tx.rollback().await.unwrap();
+        match done {
+            Ok(_) => true,
+            Err(error) if error.as_database_error().is_some_and(|e| e.code().as_deref() == Some("42501")) => false,
+            Err(error) => panic!("{role}: {statement}: {error}"),
+        }
+    };
+    let append = "select postroom.append('t'), postroom.append_once('w', 't'), postroom.append_ordered('t', 'k')";
+    let insert = "insert into postroom.log (seg, lane, tx, seq, occurred_at, id, type, payload) \
+                  values (0, 0, 1, nextval('postroom.log_seq'), now(), 'x', 't', '1')";
+    let settle = "insert into postroom.checkpoint (route, lane, term, hwm, base) values ('r', 0, 1, 1, 0)";
+    for (statement, allowed) in [
+        ("select value from postroom.meta", &ROLES[..]),
+        (append, &["append", "writer", "migrate"]),
+        (insert, &["writer", "migrate"]),
+        ("select postroom.accept('c', 'x')", &["inbox", "migrate"]),
+        ("select id from postroom.log", &["relay", "migrate"]),
+        ("select payload from postroom.log_1", &["relay", "migrate"]),
+        ("select payload from postroom.evacuated", &["relay", "migrate"]),
+        ("select id, payload_bytes from postroom.event", &["relay", "viewer", "migrate"]),
+        ("select route from postroom.delivery", &["relay", "viewer", "migrate"]),
+        ("truncate postroom.log_1, postroom.receipt_1", &["relay", "migrate"]),
+        (settle, &["relay", "migrate"]),
+        ("update postroom.log set type = 't'", &["migrate"]),
+        ("delete from postroom.audit", &["migrate"]),
+        ("select setval('postroom.log_seq', 1)", &["migrate"]),
+        ("create table postroom.t (x int)", &["migrate"]),
+    ] {
+        for role in ROLES {
+            assert_eq!(may(role, statement).await, allowed.contains(&role), "{role}: {statement}");
+        }
+    }
+    drop_roles(&bench).await;
+}
+
+async fn drop_roles(bench: &Bench) {
+    let schema = bench.schema.name();
+    for role in ROLES {
+        bench.sql(&format!("drop owned by {schema}_{role} cascade; drop role {schema}_{role}")).await;
+    }
+}
+
+#[tokio::test]
+async fn users_with_one_role_each_carry_events_from_end_to_end() {
+    let bench = Bench::new().await;
+    let script = bench.upkeep().await.roles();
+    bench.store.pool().execute(AssertSqlSafe(script)).await.unwrap();
+    // The roles themselves log in here: whatever they may do, they may do by their own rights.
+    let open = async |role: &str| {
+        let user = format!("{}_{role}", bench.schema.name());
+        bench.sql(&format!("alter role {user} login")).await;
+        let url = bench.schema.url().replace("postgres@", &format!("{user}@"));
+        Postgres::open(PostgresOptions::new("main", url).schema(bench.schema.name())).await.unwrap()
+    };
+    let (by_function, by_statement) = (open("append").await, open("writer").await);
+    for (n, store) in [&by_function, &by_statement, &by_function, &by_statement].into_iter().enumerate() {
+        let mut tx = store.begin().await.unwrap();
+        let appended = store.append(&mut tx, &Event::new("order.placed").key(format!("order-{n}"))).await.unwrap();
+        tx.commit().await.unwrap();
+        appended.wake();
+    }
+    let transport = ScriptedTransport::new();
+    transport.fail_next(1, Failure::permanent("no", "no such address"));
+    drain(open("relay").await, RouteDefinition::new("mailer").starting(Start::Beginning), transport.clone())
+        .await
+        .unwrap();
+    assert_eq!((transport.arrivals().len(), transport.delivered_ids().len()), (4, 3));
+    assert_eq!(bench.one("select string_agg(state, ',') from postroom.delivery").await, "dead");
+
+    let consumer = open("inbox").await;
+    let mut tx = consumer.begin().await.unwrap();
+    let id = &transport.delivered_ids()[0];
+    assert_eq!(consumer.accept(&mut tx, "mailer", id).await.unwrap(), Acceptance::New);
+    tx.commit().await.unwrap();
+    assert_eq!(open("viewer").await.upkeep().unwrap().stats().await.unwrap().last_number, 4);
+    drop_roles(&bench).await;
+}
+
+#[tokio::test]
+async fn operators_and_retention_need_no_more_than_the_role_of_relays() {
+    let bench = Bench::new().await;
+    let script = bench.upkeep().await.roles();
+    bench.store.pool().execute(AssertSqlSafe(script)).await.unwrap();
+    let user = format!("{}_relay", bench.schema.name());
+    bench.sql(&format!("alter role {user} login")).await;
+    let clock = ManualClock::default();
+    let url = bench.schema.url().replace("postgres@", &format!("{user}@"));
+    let with_clock =
+        |url: String| PostgresOptions::new("main", url).schema(bench.schema.name()).clock(Arc::new(clock.clone()));
+    let (producer, relay) =
+        (Postgres::open(with_clock(bench.schema.url())).await.unwrap(), Postgres::open(with_clock(url)).await.unwrap());
+    for n in 0..3 {
+        let mut tx = producer.begin().await.unwrap();
+        let event = Event::new("order.placed").key(format!("order-{n}"));
+        producer.append_once(&mut tx, &format!("request-{n}"), &event).await.unwrap().wake();
+        assert_eq!(producer.accept(&mut tx, "mailer", &event.id).await.unwrap(), Acceptance::New);
+        tx.commit().await.unwrap();
+    }
+    let desk = relay.desk();
+    let route = RouteDefinition::new("mailer").starting(Start::Beginning);
+    desk.register(std::slice::from_ref(&route)).await.unwrap();
+    let transport = ScriptedTransport::new();
+    transport.fail_next(2, Failure::permanent("no", "no such address"));
+    drain(relay.clone(), route, transport).await.unwrap();
+    assert!(desk.pause("mailer", &ada()).await.unwrap() && desk.resume("mailer", &ada()).await.unwrap());
+
+    clock.advance(Duration::from_hours(24 * 2));
+    let day = Some(Duration::from_hours(24));
+    let retention = Retention { delivered: day, attempts: day, inbox: day };
+    let pruned = desk.prune(&retention, false).await.unwrap();
+    assert_eq!((pruned.events, pruned.inbox, pruned.append_keys), (1, 3, 3), "{pruned:?}");
+    assert_eq!(bench.one("select count(*) from postroom.evacuated").await, "2");
+    let all = Selection::default();
+    assert_eq!(desk.dead(&all, 0, 10).await.unwrap().len(), 2);
+    let how = ReplayOptions::default();
+    let one = Selection { ids: vec![desk.dead(&all, 0, 1).await.unwrap()[0].id.clone()], ..Selection::default() };
+    assert_eq!(desk.replay_dead(&one, how, &ada()).await.unwrap().deliveries, 1);
+    assert_eq!(desk.discard_dead(&all, false, &ada()).await.unwrap().deliveries, 1);
+    assert!(desk.audit().await.unwrap().iter().all(|row| row.differences.is_empty()));
+    assert!(desk.store().await.is_ok() && desk.relays().await.is_ok() && desk.routes().await.is_ok());
+    clock.advance(Duration::from_hours(1));
+    desk.forget("mailer", &ada()).await.unwrap();
+    drop_roles(&bench).await;
+}
