@@ -26,6 +26,20 @@ fn inline(rows: usize) -> i32 {
     i32::try_from((READ_BYTES / rows.max(1)).clamp(1024, 8192)).unwrap_or(8192)
 }
 
+impl State {
+    /// The lanes to read on in, if one of them has fewer than `low` rows left: all that have room, because lanes are read
+    /// together.
+    pub(super) fn unread(&self, open: &[i16], low: usize) -> Vec<i16> {
+        let goes_on = |lane: &&Lane| open.contains(&lane.number) && lane.full.is_empty() && !lane.complete;
+        let lanes: Vec<&Lane> = self.lanes.values().filter(goes_on).collect();
+        if !lanes.iter().any(|lane| lane.again.is_empty() && lane.ready.len() < low) {
+            return Vec::new();
+        }
+        let room = |lane: &&&Lane| lane.ready.len() < *READ_ROWS.end();
+        lanes.iter().filter(room).map(|lane| lane.number).collect()
+    }
+}
+
 impl Shared {
     /// Goes on in some lanes, with what other routes have read just now or by a read; says how many rows came.
     pub(super) async fn go_on(&self, state: &mut State, lanes: &[i16], hand: &mut Hand) -> Result<usize, Fault> {
@@ -76,8 +90,7 @@ impl Shared {
 
     /// Begins to read on behind what waits to be handed out, if there is more: the server works while the engine does.
     pub(super) fn read_ahead(&self, state: &mut State, open: &[i16]) {
-        let wants = |lane: &Lane| !lane.complete && lane.full.is_empty() && lane.ready.len() < READ_ROWS.end() / 2;
-        let lanes: Vec<i16> = open.iter().copied().filter(|n| state.lanes.get(n).is_some_and(wants)).collect();
+        let lanes = state.unread(open, READ_ROWS.end() / 2);
         if state.ahead.is_none() && !lanes.is_empty() {
             state.ahead = Some(self.begin_read(state, &lanes, *READ_ROWS.end()));
         }

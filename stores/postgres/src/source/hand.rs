@@ -133,7 +133,8 @@ impl Shared {
         Ok(i64::try_from(rows.len()).unwrap_or(0) < limit)
     }
 
-    /// Hands out what was read. Says whether all of it found a place.
+    /// Hands out what was read, of each lane about as much as of the others: that keeps them equally far, and they can be
+    /// read together. Says whether all of it found a place.
     pub(super) async fn ready(&self, state: &mut State, lanes: &[i16], hand: &mut Hand) -> Result<bool, Fault> {
         let mut doubtful = Vec::new();
         for number in lanes {
@@ -144,31 +145,17 @@ impl Shared {
         }
         let asked: HashSet<i64> = doubtful.iter().map(|(_, seq)| *seq).collect();
         let blocked = self.blocked(doubtful).await?;
+        let answers = Answers { asked, blocked };
         let mut all = true;
-        for number in lanes {
-            let Some(lane) = state.lanes.get_mut(number) else { continue };
-            while let Some(row) = lane.ready.pop_front() {
-                if blocked.contains(&row.seq) {
-                    let aside = lane.put_aside(&row, state.now);
-                    hand.aside.push(aside);
-                } else if !asked.contains(&row.seq) && lane.may_block(row.event.ordering_key()) {
-                    lane.ready.push_front(row);
-                    all = false;
-                    break;
-                } else {
-                    if asked.contains(&row.seq)
-                        && let Some(key) = row.event.ordering_key()
-                    {
-                        // It is later than all that was put aside, so nothing of its key is.
-                        lane.unblocks(key);
-                    }
-                    if let Err(row) = hand.choose(lane, row) {
-                        lane.ready.push_front(row);
-                        all = false;
-                        break;
-                    }
-                }
-            }
+        let mut open: Vec<i16> = lanes.to_vec();
+        while !open.is_empty() {
+            let share = (hand.rows() / open.len()).max(1);
+            open.retain(|number| {
+                let Some(lane) = state.lanes.get_mut(number) else { return false };
+                let left = answers.hand_out(lane, share, state.now, hand);
+                all &= left != Left::NoPlace;
+                left == Left::Some
+            });
         }
         Ok(all)
     }
@@ -223,6 +210,49 @@ impl Shared {
             return Err(sqlx::Error::Decode(message.into()).into());
         }
         Ok(())
+    }
+}
+
+/// What the table said of keys that may be blocked.
+struct Answers {
+    asked: HashSet<i64>,
+    blocked: HashSet<i64>,
+}
+
+/// What is left of a lane.
+#[derive(PartialEq, Eq)]
+enum Left {
+    Nothing,
+    Some,
+    /// The next one finds no place, or was not asked about.
+    NoPlace,
+}
+
+impl Answers {
+    /// Hands out up to `share` of what was read of a lane.
+    fn hand_out(&self, lane: &mut Lane, share: usize, now: i64, hand: &mut Hand) -> Left {
+        for _ in 0..share {
+            let Some(row) = lane.ready.pop_front() else { return Left::Nothing };
+            let asked = self.asked.contains(&row.seq);
+            if self.blocked.contains(&row.seq) {
+                let aside = lane.put_aside(&row, now);
+                hand.aside.push(aside);
+                continue;
+            }
+            if !asked && lane.may_block(row.event.ordering_key()) {
+                lane.ready.push_front(row);
+                return Left::NoPlace;
+            }
+            if asked && let Some(key) = row.event.ordering_key() {
+                // It is later than all that was put aside, so nothing of its key is.
+                lane.unblocks(key);
+            }
+            if let Err(row) = hand.choose(lane, row) {
+                lane.ready.push_front(row);
+                return Left::NoPlace;
+            }
+        }
+        Left::Some
     }
 }
 

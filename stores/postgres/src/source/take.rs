@@ -195,9 +195,7 @@ impl Shared {
                 all &= !rest;
                 break;
             }
-            let hungry = |lane: &super::Lane| lane.is_empty() && lane.full.is_empty() && !lane.complete;
-            let lanes: Vec<i16> =
-                open.iter().copied().filter(|number| state.lanes.get(number).is_some_and(hungry)).collect();
+            let lanes = state.unread(open, 1);
             if lanes.is_empty() {
                 break;
             }
