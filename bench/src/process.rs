@@ -86,25 +86,28 @@ fn first_delivery(folder: &Path) -> (f64, f64) {
     (first, rss)
 }
 
-fn binary() -> PathBuf {
+/// The program, built beside this one.
+pub(crate) fn binary() -> PathBuf {
     std::env::current_exe().unwrap().parent().unwrap().join("postroom")
 }
 
 /// Seconds of CPU the process has used.
-fn cpu(child: &Child) -> f64 {
+pub(crate) fn cpu(child: &Child) -> f64 {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
     let ticks = |n: usize| fields[n].parse::<f64>().unwrap();
     (ticks(11) + ticks(12)) / 100.0
 }
 
-fn rss_mib(child: &Child) -> f64 {
+/// What it keeps in memory now.
+pub(crate) fn rss_mib(child: &Child) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() / 1024.0
 }
 
-fn stop(child: &mut Child) {
+/// Kills it.
+pub(crate) fn stop(child: &mut Child) {
     child.kill().unwrap();
     child.wait().unwrap();
 }
