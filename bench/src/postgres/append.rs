@@ -13,8 +13,9 @@ use super::{Server, median};
 
 const ACCOUNTS: i32 = 100_000;
 const BATCH: u32 = 100;
-const ROUNDS: usize = 5;
-const ROUND: Duration = Duration::from_secs(2);
+// Many and short, each in another order: a neighbour of the machine then disturbs a few of them, not one kind.
+const ROUNDS: usize = 15;
+const ROUND: Duration = Duration::from_millis(600);
 
 /// What the transaction does beside its business.
 #[derive(Clone, Copy)]
@@ -29,7 +30,7 @@ enum With {
 const ALL: [With; 5] = [With::Nothing, With::EmptyStatement, With::Library, With::Function, With::Many];
 
 /// One round of one kind.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Round {
     per_second: f64,
     cpu: f64,
@@ -57,14 +58,13 @@ pub(crate) async fn run(server: &Server) {
         }
         let mut rounds = Vec::new();
         for round in 0..=ROUNDS {
-            let mut measured = Vec::new();
-            for with in ALL {
-                let before = server.spent(&pool).await;
-                let start = Instant::now();
-                let made = transactions(&store, &mut clients, with).await;
+            let mut measured = [Round::default(); ALL.len()];
+            for n in (0..ALL.len()).map(|n| (n + round) % ALL.len()) {
+                let (before, start) = (server.spent(&pool).await, Instant::now());
+                let made = transactions(&store, &mut clients, ALL[n]).await;
                 let per_second = made / start.elapsed().as_secs_f64();
                 let (cpu, wal) = server.spent(&pool).await.per(before, made);
-                measured.push(Round { per_second, cpu, wal });
+                measured[n] = Round { per_second, cpu, wal };
             }
             // The first one prepares statements and warms the server.
             if round > 0 {
@@ -83,7 +83,7 @@ async fn touch(pool: &PgPool) {
     }
 }
 
-fn report(connections: u32, rounds: &[Vec<Round>]) {
+fn report(connections: u32, rounds: &[[Round; ALL.len()]]) {
     let middle = |of: &dyn Fn(&[Round]) -> f64| median(&mut rounds.iter().map(|r| of(r)).collect::<Vec<_>>());
     let ratio = |n: usize| middle(&|r| r[n].per_second / r[0].per_second);
     let more = |n: usize, events: f64| {

@@ -48,6 +48,9 @@ pub(crate) async fn run(server: &Server) {
         let before = server.spent(&pool).await;
         produce(&store, &committed, producer).await;
         let (cpu, _) = server.spent(&pool).await.per(before, f64::from(PER_SECOND * SECONDS));
+        while !all_in(&committed, &handled) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
         stop.send(()).unwrap();
         relay.await.unwrap().unwrap();
         let mut waits = waits(&committed.lock().unwrap(), &handled.lock().unwrap());
@@ -102,10 +105,13 @@ async fn append(store: &Postgres) -> String {
     event.id
 }
 
+/// Whether everything that was committed has been handled.
+fn all_in(committed: &Times, handled: &Times) -> bool {
+    let handled = handled.lock().unwrap();
+    committed.lock().unwrap().keys().all(|id| handled.contains_key(id))
+}
+
 /// How long each event took; one that its handler saw before the producer heard of the commit took no time.
 fn waits(committed: &HashMap<String, Instant>, handled: &HashMap<String, Instant>) -> Vec<Duration> {
-    let wait = |(id, commit): (&String, &Instant)| {
-        handled.get(id).expect("a stopped relay has delivered what was committed").saturating_duration_since(*commit)
-    };
-    committed.iter().map(wait).collect()
+    committed.iter().map(|(id, commit)| handled[id].saturating_duration_since(*commit)).collect()
 }
