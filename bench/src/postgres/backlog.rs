@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::{Server, drain, idle, median};
-use crate::process::{binary, rss_mib, stop};
+use crate::process::{binary, rss_mb, stop};
 
 /// How many, unless told otherwise.
 pub(crate) const EVENTS: i32 = 10_000_000;
@@ -24,7 +24,7 @@ pub(crate) async fn run(server: &Server, events: i32) {
     idle::configure(folder.path(), &server.url("bench_backlog"), route);
     let (first, rss, rate) = deliver(folder.path()).await;
     println!(
-        "postgres, relay with {events} waiting: first delivery after {first:.2} s, {rss:.0} MiB RSS while draining to stdout at {rate:.0}/s (targets ≤ 2 s, ≤ 80 MB)"
+        "postgres, relay with {events} waiting: first delivery after {first:.2} s, {rss:.0} MB RSS while draining to stdout at {rate:.0}/s (targets ≤ 2 s, ≤ 80 MB)"
     );
     for (args, target) in [
         (&["event", "show", id.as_str()][..], "target ≤ 50 ms"),
@@ -51,7 +51,7 @@ async fn deliver(folder: &Path) -> (f64, f64, f64) {
     let reader = std::thread::spawn(move || stdout.split(b'\n').count());
     let (mut rss, start) = (0.0_f64, Instant::now());
     while start.elapsed() < Duration::from_secs(10) {
-        rss = rss.max(rss_mib(&relay));
+        rss = rss.max(rss_mb(&relay));
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let took = start.elapsed().as_secs_f64();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use sqlx::PgPool;
 
 use super::Server;
-use crate::process::{binary, cpu, rss_mib, stop};
+use crate::process::{binary, cpu, rss_mb, stop};
 
 const MEASURED: Duration = Duration::from_secs(20);
 
@@ -24,10 +24,10 @@ pub(crate) async fn run(server: &Server) {
     let (before, start) = (cpu(&relay), Instant::now());
     let served = server_share(server, &pool).await;
     let own = (cpu(&relay) - before) / start.elapsed().as_secs_f64() * 100.0;
-    let rss = rss_mib(&relay);
+    let rss = rss_mb(&relay);
     stop(&mut relay);
     println!(
-        "postgres, idle relay, 3 routes × 16 lanes: {:.2} % of a core ({own:.2} % relay, {served:.2} % server, which takes {alone:.2} % without it), {rss:.0} MiB RSS (targets ≤ 0.5 %, ≤ 50 MB)",
+        "postgres, idle relay, 3 routes × 16 lanes: {:.2} % of a core ({own:.2} % relay, {served:.2} % server, which takes {alone:.2} % without it), {rss:.0} MB RSS (targets ≤ 0.5 %, ≤ 50 MB)",
         own + served
     );
 }
