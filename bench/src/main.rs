@@ -10,11 +10,13 @@ mod postgres;
 mod process;
 mod sqlite;
 
+use std::process::ExitCode;
+
 /// What the program itself runs with.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-fn main() {
+fn main() -> ExitCode {
     let wanted = std::env::args().nth(1).unwrap_or_default();
     let all = wanted.is_empty();
     if all || wanted == "engine" {
@@ -23,10 +25,12 @@ fn main() {
     if all || wanted == "sqlite" {
         sqlite::run();
     }
-    if all || wanted == "postgres" {
-        postgres::run(std::env::args().nth(2).as_deref());
-    }
     if all || wanted == "dev" {
         process::run();
     }
+    if all || wanted == "postgres" {
+        let rest: Vec<String> = std::env::args().skip(2).collect();
+        return postgres::run(rest.first().map(String::as_str), rest.get(1).map(String::as_str));
+    }
+    ExitCode::SUCCESS
 }

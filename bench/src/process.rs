@@ -28,9 +28,9 @@ fn dev(rate: &str) {
     let seconds = 30;
     pause(seconds);
     let share = (cpu(&child) - before) / f64::from(u32::try_from(seconds).unwrap()) * 100.0;
-    let rss = rss_mib(&child);
+    let rss = rss_mb(&child);
     stop(&mut child);
-    println!("postroom dev at {rate}: {share:.2} % of a core (target ≤ 1 % idle), {rss:.0} MiB RSS (target ≤ 40)");
+    println!("postroom dev at {rate}: {share:.2} % of a core (target ≤ 1 % idle), {rss:.0} MB RSS (target ≤ 40)");
 }
 
 /// Start time and memory of a relay with few and with a million waiting events.
@@ -48,7 +48,7 @@ fn backlog() {
         .collect();
     let [(start_few, rss_few), (start_many, rss_many)] = measured[..] else { return };
     println!(
-        "relay with 1,000,000 waiting: first delivery after {:.0} ms ({:.2} of 2,000 waiting), {rss_many:.0} MiB RSS ({:.2}) (target ≤ 1.10 both)",
+        "relay with 1,000,000 waiting: first delivery after {:.0} ms ({:.2} of 2,000 waiting), {rss_many:.0} MB RSS ({:.2}) (target ≤ 1.10 both)",
         start_many * 1000.0,
         start_many / start_few,
         rss_many / rss_few
@@ -78,7 +78,7 @@ fn first_delivery(folder: &Path) -> (f64, f64) {
     lines.next().expect("a line").unwrap();
     let first = start.elapsed().as_secs_f64();
     pause(2);
-    let rss = rss_mib(&child);
+    let rss = rss_mb(&child);
     // Killed, not stopped: what was in flight is there for the next run, after its lease.
     child.kill().unwrap();
     child.wait().unwrap();
@@ -86,25 +86,28 @@ fn first_delivery(folder: &Path) -> (f64, f64) {
     (first, rss)
 }
 
-fn binary() -> PathBuf {
+/// The program, built beside this one.
+pub(crate) fn binary() -> PathBuf {
     std::env::current_exe().unwrap().parent().unwrap().join("postroom")
 }
 
 /// Seconds of CPU the process has used.
-fn cpu(child: &Child) -> f64 {
+pub(crate) fn cpu(child: &Child) -> f64 {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
     let ticks = |n: usize| fields[n].parse::<f64>().unwrap();
     (ticks(11) + ticks(12)) / 100.0
 }
 
-fn rss_mib(child: &Child) -> f64 {
+/// What it keeps in memory now.
+pub(crate) fn rss_mb(child: &Child) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() / 1024.0
+    line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() * 1024.0 / 1e6
 }
 
-fn stop(child: &mut Child) {
+/// Kills it.
+pub(crate) fn stop(child: &mut Child) {
     child.kill().unwrap();
     child.wait().unwrap();
 }

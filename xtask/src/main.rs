@@ -16,7 +16,9 @@ const USAGE: &str = "usage:
   cargo xtask stress [--minutes N]        the PostgreSQL store under load while relays die (default 10); prints its figures
   cargo xtask faults [--scale N]          the hazards of the PostgreSQL store in their long forms, and the end-to-end campaigns
                                           with N times (default 5) the events and faults of a test run; prints their figures
-  cargo xtask bench [engine|sqlite|dev]   benchmarks, release build; results belong into bench/RESULTS.md";
+  cargo xtask bench [engine|sqlite|dev]   benchmarks, release build; results belong into bench/RESULTS.md
+  cargo xtask bench postgres [append|drain|latency|idle|backlog [EVENTS]|scaling]
+                                          the same on PostgreSQL: on the server of `services up`, or of POSTROOM_BENCH_PG";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -46,7 +48,7 @@ fn main() -> ExitCode {
         ["stress", "--minutes", minutes] if minutes.parse::<u64>().is_ok() => stress(minutes),
         ["faults"] => faults("5"),
         ["faults", "--scale", scale] if scale.parse::<usize>().is_ok_and(|scale| scale > 0) => faults(scale),
-        ["bench", rest @ ..] if rest.len() <= 1 => {
+        ["bench", rest @ ..] if rest.len() <= 3 => {
             let mut call = vec!["run", "--release", "--quiet", "--package", "postroom-bench", "--"];
             call.extend(rest);
             cargo(&["build", "--release", "--quiet", "--bin", "postroom"]) && cargo(&call)

@@ -1,4 +1,4 @@
-//! How fast one relay reads the log, against `COPY` of the same rows.
+//! How fast one relay reads the log, against `COPY` of the same rows; and while others hold it up.
 
 use std::time::{Duration, Instant};
 
@@ -6,8 +6,8 @@ use futures_util::TryStreamExt;
 use postroom_core::{RouteDefinition, Start};
 use postroom_postgres::Postgres;
 use postroom_relay::{Noop, Relay, RelayOptions, RouteRun};
-use sqlx::PgPool;
 use sqlx::postgres::PgPoolCopyExt;
+use sqlx::{Connection, Executor, PgConnection, PgPool};
 
 use super::{Server, median};
 
@@ -37,25 +37,74 @@ pub(crate) async fn run(server: &Server) {
             median(&mut wals)
         );
     }
+    held_up(server, &store, &pool).await;
 }
 
-/// Appends events of 300 B, spread over 10,000 keys, through the function's own statement.
-pub(crate) async fn fill(pool: &PgPool, events: i32) {
-    for from in (0..events).step_by(50_000) {
-        sqlx::query(
-            "with s as materialized (select pg_current_xact_id()::text::int8 as x) \
-             insert into postroom.log (seg, lane, tx, seq, occurred_at, id, type, key, payload) \
-             select extract(epoch from clock_timestamp())::int8 / 86400 % 10, \
-               (hashtextextended('order-' || g % 10000, 0) & 9223372036854775807) % 16, s.x, nextval('postroom.log_seq'), \
-               clock_timestamp(), postroom.uuid7(), 'order.placed', 'order-' || g % 10000, convert_to('{\"x\":\"' || repeat('p', 292) || '\"}', 'UTF8') \
-             from s, generate_series($1, $1 + 49999) g",
-        )
-        .bind(from)
-        .execute(pool)
-        .await
-        .unwrap();
+/// The plain drain against one while a transaction pins the horizon, and one of a log with rollbacks in it while a writer
+/// is idle in another database.
+async fn held_up(server: &Server, store: &Postgres, pool: &PgPool) {
+    let (other, other_pool) = server.store("rollbacks").await;
+    fill_with_rollbacks(&other_pool, EVENTS).await;
+    let (mut pinned, mut rolled_back) = (Vec::new(), Vec::new());
+    for round in 0..3 {
+        let plain = drain(store, &format!("plain-{round}"), 16_384).await.as_secs_f64();
+        let mut reader = pool.acquire().await.unwrap();
+        reader.execute("begin isolation level repeatable read; select count(*) from postroom.route").await.unwrap();
+        pinned.push(plain / drain(store, &format!("pinned-{round}"), 16_384).await.as_secs_f64());
+        reader.execute("rollback").await.unwrap();
+        let mut writer = PgConnection::connect(&server.url("postgres")).await.unwrap();
+        writer.execute("begin; select pg_current_xact_id()").await.unwrap();
+        rolled_back.push(plain / drain(&other, &format!("r-{round}"), 16_384).await.as_secs_f64());
+        writer.execute("rollback").await.unwrap();
     }
-    sqlx::query("vacuum analyze postroom.log").execute(pool).await.unwrap();
+    for (what, mut ratios) in [
+        ("a transaction that pins the horizon", pinned),
+        ("30 % rollbacks and a writer idle in another database", rolled_back),
+    ] {
+        let middle = median(&mut ratios);
+        println!(
+            "postgres, drain with {what}: {middle:.2} of the plain one, {:.2} to {:.2} over the rounds (target ≥ 0.90)",
+            ratios[0],
+            ratios[ratios.len() - 1]
+        );
+    }
+}
+
+/// Appends this many events of 300 B, spread over 10,000 keys, through the library's own statement.
+pub(crate) async fn fill(pool: &PgPool, events: i32) {
+    let mut connection = pool.acquire().await.unwrap();
+    for from in (0..events).step_by(50_000) {
+        append(&mut connection, from, 50_000.min(events - from)).await;
+    }
+    connection.execute("vacuum analyze postroom.log").await.unwrap();
+}
+
+/// The same in small batches, of which three of ten are rolled back; this many events stay.
+async fn fill_with_rollbacks(pool: &PgPool, events: i32) {
+    let mut connection = pool.acquire().await.unwrap();
+    let (mut from, mut batches) = (0, 0);
+    while from < events {
+        let mut tx = connection.begin().await.unwrap();
+        append(&mut tx, from, 1_000).await;
+        if batches % 10 < 3 {
+            tx.rollback().await.unwrap();
+        } else {
+            tx.commit().await.unwrap();
+            from += 1_000;
+        }
+        batches += 1;
+    }
+    connection.execute("vacuum analyze postroom.log").await.unwrap();
+}
+
+async fn append(connection: &mut PgConnection, from: i32, events: i32) {
+    let text = "with s as materialized (select pg_current_xact_id()::text::int8 as x) \
+         insert into postroom.log (seg, lane, tx, seq, occurred_at, id, type, key, payload) \
+         select extract(epoch from clock_timestamp())::int8 / 86400 % 10, \
+           (hashtextextended('order-' || g % 10000, 0) & 9223372036854775807) % 16, s.x, nextval('postroom.log_seq'), \
+           clock_timestamp(), postroom.uuid7(), 'order.placed', 'order-' || g % 10000, convert_to('{\"x\":\"' || repeat('p', 292) || '\"}', 'UTF8') \
+         from s, generate_series($1, $1 + $2 - 1) g";
+    sqlx::query(text).bind(from).bind(events).execute(connection).await.unwrap();
 }
 
 async fn copy(pool: &PgPool) -> Duration {

@@ -3,19 +3,56 @@
 //! Server CPU is that of all its processes, WAL what its insert position moved by. The server is the one of
 //! `cargo xtask services up`, or the one in `POSTROOM_BENCH_PG`.
 
+mod append;
+mod backlog;
 mod drain;
+mod idle;
+mod latency;
+mod scaling;
 mod server;
+
+use std::process::ExitCode;
 
 use server::Server;
 
-/// Runs all PostgreSQL benchmarks, or the one named.
-pub(crate) fn run(only: Option<&str>) {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let server = Server::find();
-    let wanted = |name: &str| only.is_none_or(|only| only == name);
-    if wanted("drain") {
-        runtime.block_on(drain::run(&server));
+/// What there is, in the order it is run.
+const NAMES: [&str; 6] = ["append", "drain", "latency", "idle", "backlog", "scaling"];
+
+/// Runs all PostgreSQL benchmarks, or the one named; `backlog` may be told how many events.
+pub(crate) fn run(only: Option<&str>, size: Option<&str>) -> ExitCode {
+    match measure(only, size) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("error: {error}");
+            ExitCode::FAILURE
+        }
     }
+}
+
+fn measure(only: Option<&str>, size: Option<&str>) -> Result<(), String> {
+    if let Some(unknown) = only.filter(|only| !NAMES.contains(only)) {
+        return Err(format!("there is no benchmark {unknown:?}; there are {}", NAMES.join(", ")));
+    }
+    let events = size.map_or(Ok(backlog::EVENTS), |size| {
+        size.parse().map_err(|_| format!("{size:?} is no number of events, for instance 1000000"))
+    })?;
+    let server = Server::find()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        println!("postgres, {}", server.about().await?);
+        for name in NAMES.into_iter().filter(|name| only.is_none_or(|only| only == *name)) {
+            match name {
+                "append" => append::run(&server).await,
+                "drain" => drain::run(&server).await,
+                "latency" => latency::run(&server).await,
+                "idle" => idle::run(&server).await,
+                "backlog" => backlog::run(&server, events).await,
+                _ => scaling::run(&server).await,
+            }
+            server.discard_all().await;
+        }
+        Ok(())
+    })
 }
 
 /// The middle of some values.

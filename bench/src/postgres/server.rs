@@ -1,8 +1,9 @@
 //! The server under test: a database per benchmark, and what it spends.
 
+use postroom_conformance::servers::State;
 use postroom_core::Store;
 use postroom_postgres::{Postgres, PostgresOptions};
-use sqlx::{AssertSqlSafe, PgPool};
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, PgPool};
 
 /// A PostgreSQL server.
 pub(crate) struct Server {
@@ -17,6 +18,11 @@ pub(crate) struct Spent {
 }
 
 impl Spent {
+    /// CPU in µs since `before`.
+    pub(crate) fn cpu_us(self, before: Self) -> f64 {
+        self.cpu_us - before.cpu_us
+    }
+
     /// CPU in µs and WAL in bytes per event since `before`.
     pub(crate) fn per(self, before: Self, events: f64) -> (f64, f64) {
         ((self.cpu_us - before.cpu_us) / events, (self.wal - before.wal) as f64 / events)
@@ -24,22 +30,68 @@ impl Spent {
 }
 
 impl Server {
-    pub(crate) fn find() -> Self {
-        let url = std::env::var("POSTROOM_BENCH_PG").unwrap_or("postgres://postgres@127.0.0.1:55432".to_owned());
-        Self { url }
+    /// The server to measure on.
+    pub(crate) fn find() -> Result<Self, String> {
+        if let Ok(url) = std::env::var("POSTROOM_BENCH_PG") {
+            return Ok(Self { url: url.trim_end_matches('/').to_owned() });
+        }
+        let state = State::read().map_err(|error| error.to_string())?;
+        let running = state.as_ref().and_then(|state| state.servers.get("postgres"));
+        match running.filter(|running| running.process.is_running()) {
+            Some(running) => Ok(Self { url: format!("postgres://postgres@127.0.0.1:{}", running.port) }),
+            None => Err("no PostgreSQL to measure on: run `cargo xtask services up`, or set POSTROOM_BENCH_PG to \
+                         postgres://user@host:port of a server on this machine"
+                .to_owned()),
+        }
     }
 
-    /// An empty store in a database of its own.
-    pub(crate) async fn store(&self, name: &str) -> (Postgres, PgPool) {
-        let admin = PgPool::connect(&format!("{}/postgres", self.url)).await.unwrap();
-        for text in [format!("drop database if exists bench_{name}"), format!("create database bench_{name}")] {
-            sqlx::raw_sql(AssertSqlSafe(text)).execute(&admin).await.unwrap();
+    /// Its version, and the settings that decide what a commit costs.
+    pub(crate) async fn about(&self) -> Result<String, String> {
+        let connected = PgConnection::connect(&self.url("postgres")).await;
+        let mut admin = connected.map_err(|error| format!("the server cannot be reached: {error}"))?;
+        let mut about = Vec::new();
+        for name in ["server_version", "fsync", "synchronous_commit", "full_page_writes", "shared_buffers"] {
+            let shown = sqlx::query_scalar("select current_setting($1)").bind(name).fetch_one(&mut admin).await;
+            about.push(format!("{name} = {}", shown.unwrap_or_else(|error| error.to_string())));
         }
-        let url = format!("{}/bench_{name}", self.url);
-        let options = PostgresOptions::new("main", &url);
-        let empty = Postgres::open_unmigrated(options.clone()).await.unwrap();
+        Ok(about.join(", "))
+    }
+
+    /// How to connect to one of its databases.
+    pub(crate) fn url(&self, database: &str) -> String {
+        format!("{}/{database}", self.url)
+    }
+
+    /// An empty store in a database of its own, `bench_NAME`.
+    pub(crate) async fn store(&self, name: &str) -> (Postgres, PgPool) {
+        let database = format!("bench_{name}");
+        self.sql(format!("drop database if exists {database} with (force)")).await;
+        self.sql(format!("create database {database}")).await;
+        let options = PostgresOptions::new("main", self.url(&database));
+        let empty = Postgres::open_unmigrated(options).await.unwrap();
         empty.schema().unwrap().up().await.unwrap();
-        (Postgres::open(options).await.unwrap(), PgPool::connect(&url).await.unwrap())
+        (self.open(name).await, PgPool::connect(&self.url(&database)).await.unwrap())
+    }
+
+    /// The same store once more, with connections of its own.
+    pub(crate) async fn open(&self, name: &str) -> Postgres {
+        Postgres::open(PostgresOptions::new("main", self.url(&format!("bench_{name}")))).await.unwrap()
+    }
+
+    /// Removes what benchmarks made: they fill disks.
+    pub(crate) async fn discard_all(&self) {
+        let mut admin = PgConnection::connect(&self.url("postgres")).await.unwrap();
+        let made = "select datname::text from pg_database where datname like 'bench\\_%'";
+        let databases: Vec<String> = sqlx::query_scalar(made).fetch_all(&mut admin).await.unwrap();
+        for database in databases {
+            self.sql(format!("drop database {database} with (force)")).await;
+        }
+    }
+
+    /// Does something in the server's first database.
+    pub(crate) async fn sql(&self, text: String) {
+        let mut admin = PgConnection::connect(&self.url("postgres")).await.unwrap();
+        admin.execute(AssertSqlSafe(text)).await.unwrap();
     }
 
     /// What the server has spent so far.
