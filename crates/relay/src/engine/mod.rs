@@ -284,6 +284,7 @@ impl Engine {
                     for (ticket, outcome) in arrived.drain(..) {
                         self.outcome(now, ticket, outcome);
                     }
+                    self.tell_health(now);
                 }
                 (batch, result) = finished(&mut settling) => self.settled(batch, result),
                 () = finished(&mut handing) => {}

@@ -65,7 +65,6 @@ impl Engine {
             self.let_next_go(&held.delivery);
             self.settle_later(now, held.delivery, verdict, took);
         }
-        self.tell_health(now);
     }
 
     /// The destination said it is down.
@@ -100,7 +99,6 @@ impl Engine {
                 self.ready.insert(held.order, held);
             }
         }
-        self.tell_health(now);
     }
 
     /// Slots are free again.

@@ -26,7 +26,7 @@ use crate::release::release;
 pub(crate) const RECEIPT_SPAN: i64 = 100_000;
 
 /// Numbers of a lane that got through.
-type Through = BTreeMap<i64, Arrived>;
+type Through = Vec<(i64, Arrived)>;
 
 /// What one settle has to write.
 #[derive(Debug, Default)]
@@ -44,6 +44,7 @@ struct Work {
 /// A lane as it will be written, and how it differs from what it was.
 #[derive(Debug)]
 struct Draft {
+    /// What is written, with what this settle adds, and still with the numbers that it settles.
     checkpoint: Checkpoint,
     settled: Vec<i64>,
     added: Counts,
@@ -56,9 +57,16 @@ impl Draft {
 
     /// A first delivery got its outcome; `count` says how it is counted.
     fn settle(&mut self, seq: i64, count: impl Fn(&mut Counts)) {
-        self.checkpoint.unsettled.remove(seq);
         self.settled.push(seq);
         self.count(count);
+    }
+
+    /// The row to write.
+    fn row(&self) -> Checkpoint {
+        let (mut row, mut settled) = (self.checkpoint.clone(), self.settled.clone());
+        settled.sort_unstable();
+        row.unsettled.remove_all(&settled);
+        row
     }
 
     fn count(&mut self, count: impl Fn(&mut Counts)) {
@@ -181,7 +189,7 @@ impl Shared {
         for handle in settled.handles {
             outs.extend(state.out.remove(&handle));
         }
-        for (number, draft) in settled.lanes {
+        for (number, mut draft) in settled.lanes {
             let Some(lane) = state.lanes.get_mut(&number).filter(|lane| lane.term == draft.checkpoint.term) else {
                 continue;
             };
@@ -189,9 +197,8 @@ impl Shared {
                 self.lose(state, number);
                 continue;
             }
-            for seq in draft.settled {
-                lane.unsettled.remove(seq);
-            }
+            draft.settled.sort_unstable();
+            lane.unsettled.remove_all(&draft.settled);
             lane.counts.add(draft.added);
             lane.unwritten_since =
                 if lane.counts == draft.checkpoint.counts { None } else { lane.unwritten_since.or(Some(state.now)) };
@@ -221,27 +228,26 @@ impl Shared {
             let Some(owned) = state.lanes.get(&number) else { continue };
             let lane = work.lanes.entry(number).or_insert_with(|| Draft::of(owned));
             // A number that is not unsettled has its outcome already: this settle is repeated.
-            if handle > 0 && !lane.checkpoint.unsettled.contains(handle) {
+            if handle > 0 && (lane.settled.last() == Some(&handle) || !owned.unsettled.contains(handle)) {
                 continue;
             }
-            let key = state.out.get(&handle).and_then(Out::key).map(str::to_owned);
+            let key = || state.out.get(&handle).and_then(Out::key).map(str::to_owned);
             match verdict {
                 Verdict::Delivered(receipt) if handle > 0 => {
                     lane.settle(handle, |counts| counts.delivered += 1);
                     let through = work.through.entry(number).or_default();
-                    let before = through.last_key_value().map(|(before, _)| *before);
-                    let follows = before.is_some_and(|before| owned.unsettled.follows(handle, before));
-                    through.insert(handle, Arrived { words: receipt.0.map(String::from), follows });
+                    let follows = through.last().is_some_and(|(before, _)| owned.unsettled.follows(handle, *before));
+                    through.push((handle, Arrived { words: receipt.0.map(String::from), follows }));
                 }
                 Verdict::Delivered(receipt) => drop(work.recovered.insert(-handle, receipt.0.map(String::from))),
                 Verdict::Returned => {
-                    let Some(key) = key.filter(|_| handle > 0) else { continue };
+                    let Some(key) = key().filter(|_| handle > 0) else { continue };
                     if owned.may_block(Some(&key)) || blocked.contains(&key) {
                         work.returned.push(Returned { lane: number, seq: handle, key });
                     }
                 }
                 verdict => {
-                    let failed = Failed::of(&self.route, verdict, handle, number, key, took);
+                    let failed = Failed::of(&self.route, verdict, handle, number, key(), took);
                     if handle < 0 {
                         work.parked.extend(failed);
                         continue;
@@ -258,7 +264,7 @@ impl Shared {
 
 impl Work {
     fn checkpoints(&self) -> Vec<Checkpoint> {
-        self.lanes.values().map(|draft| draft.checkpoint.clone()).collect()
+        self.lanes.values().map(Draft::row).collect()
     }
 
     fn changes_deliveries(&self) -> bool {
@@ -309,7 +315,7 @@ async fn recovered(session: &mut Session, fenced: &Fenced, work: &mut Work) -> R
     for row in &statement.fetch_all(&mut *session.conn).await? {
         let (handle, number, seq): (i64, i16, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
         let words = work.recovered.get(&handle).cloned().flatten();
-        work.through.entry(number).or_default().insert(seq, Arrived { words, follows: false });
+        work.through.entry(number).or_default().push((seq, Arrived { words, follows: false }));
         if let (false, Some(lane)) = (row.try_get("replay")?, work.lanes.get_mut(&number)) {
             lane.count(|counts| counts.recovered += 1);
         }
@@ -345,6 +351,8 @@ fn receipts(through: &BTreeMap<i16, Through>) -> Receipts {
     let mut receipts = Receipts::default();
     for (lane, numbers) in through {
         let mut numbers: Vec<(i64, &Arrived)> = numbers.iter().map(|(n, arrived)| (*n, arrived)).collect();
+        // What was parked stands among them in the order of its rows.
+        numbers.sort_unstable_by_key(|(n, _)| *n);
         while let Some((first, _)) = numbers.first().copied() {
             let rest = numbers.split_off(numbers.partition_point(|(n, _)| n - first < RECEIPT_SPAN));
             receipts.add(*lane, &numbers);

@@ -4,55 +4,71 @@
 //! *every seen row of this lane in here*. Two numbers may stand in one range when no other seen row of the lane lies
 //! between them; whoever reads the ranges back leaves out what is not seen yet.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// A set of numbers; each knows whether it follows the one before without another seen row of the lane in between.
+/// A set of numbers in order; each knows whether it follows the one before without another seen row of the lane in between.
+///
+/// Numbers come at the end and go in batches, so a plain list is quicker than a tree.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Unsettled {
-    numbers: BTreeMap<i64, bool>,
+    numbers: Vec<(i64, bool)>,
 }
 
 impl Unsettled {
     /// Adds a number that was read in its turn; `follows` says whether the row of the lane before it is in the set.
     pub(crate) fn push(&mut self, seq: i64, follows: bool) {
-        self.numbers.insert(seq, follows);
+        let at = if self.numbers.last().is_none_or(|(last, _)| *last < seq) { self.len() } else { self.before(seq) };
+        self.numbers.insert(at, (seq, follows));
     }
 
     /// Adds a number that was read late, between others.
     pub(crate) fn insert_late(&mut self, seq: i64) {
         self.part(seq);
-        self.numbers.insert(seq, false);
+        self.numbers.insert(self.before(seq), (seq, false));
     }
 
     /// Says that a row that is not in the set was seen at this number, between others.
     pub(crate) fn part(&mut self, seq: i64) {
-        if let Some((_, follows)) = self.numbers.range_mut(seq..).next() {
+        let next = self.before(seq);
+        if let Some((_, follows)) = self.numbers.get_mut(next) {
             *follows = false;
         }
     }
 
-    /// Removes a number; says whether it was there.
-    pub(crate) fn remove(&mut self, seq: i64) -> bool {
-        let there = self.numbers.remove(&seq).is_some();
-        if there {
-            self.part(seq);
-        }
-        there
+    /// Removes a number, if it is there.
+    pub(crate) fn remove(&mut self, seq: i64) {
+        self.remove_all(&[seq]);
+    }
+
+    /// Removes those of these numbers, which are in order, that are there.
+    pub(crate) fn remove_all(&mut self, gone: &[i64]) {
+        let (mut gone, mut parted) = (gone.iter().copied().peekable(), false);
+        self.numbers.retain_mut(|(seq, follows)| {
+            while gone.next_if(|gone| *gone < *seq).is_some() {}
+            let stays = gone.peek() != Some(seq);
+            *follows &= !parted;
+            parted = !stays;
+            stays
+        });
     }
 
     /// Whether a number follows another one of the set without any seen row of the lane in between.
     pub(crate) fn follows(&self, seq: i64, before: i64) -> bool {
-        self.numbers.get(&seq) == Some(&true)
-            && self.numbers.range(..seq).next_back().is_some_and(|(n, _)| *n == before)
+        let at = self.before(seq);
+        self.numbers.get(at) == Some(&(seq, true)) && at > 0 && self.numbers[at - 1].0 == before
     }
 
     pub(crate) fn contains(&self, seq: i64) -> bool {
-        self.numbers.contains_key(&seq)
+        self.numbers.get(self.before(seq)).is_some_and(|(n, _)| *n == seq)
     }
 
     pub(crate) fn len(&self) -> usize {
         self.numbers.len()
+    }
+
+    /// How many are less.
+    fn before(&self, seq: i64) -> usize {
+        self.numbers.partition_point(|(n, _)| *n < seq)
     }
 
     /// As an `int8multirange`.
@@ -65,7 +81,7 @@ impl Unsettled {
                 let _ = write!(text, "{comma}[{first},{last}]");
             }
         };
-        for (&seq, &follows) in &self.numbers {
+        for &(seq, follows) in &self.numbers {
             match &mut open {
                 Some((_, last)) if follows => *last = seq,
                 _ => close(open.replace((seq, seq))),
@@ -115,6 +131,26 @@ mod tests {
         assert_eq!(set.to_text(), "{[3,3],[10,10],[19,35]}");
         set.part(30);
         assert_eq!(set.to_text(), "{[3,3],[10,10],[19,19],[35,35]}");
+    }
+
+    #[test]
+    fn what_goes_at_once_goes_as_one_by_one() {
+        for gone in 0_i64..64 {
+            let gone: Vec<i64> = (0..6).filter(|n| gone & (1 << n) != 0).collect();
+            let mut set = Unsettled::default();
+            for seq in 0..6 {
+                set.push(seq, seq != 3 && seq != 0);
+            }
+            let mut one_by_one = set.clone();
+            for seq in &gone {
+                one_by_one.remove(*seq);
+            }
+            set.remove_all(&gone);
+            assert_eq!(set, one_by_one);
+            assert!((0..6).all(|seq| set.contains(seq) != gone.contains(&seq)), "{gone:?}");
+            let parted = |seq: i64| seq == 3 || seq == 0 || gone.contains(&(seq - 1));
+            assert!(set.numbers.iter().all(|(seq, follows)| *follows != parted(*seq)), "{gone:?}");
+        }
     }
 
     #[test]
