@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use futures_util::TryStreamExt as _;
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 
@@ -42,7 +43,7 @@ pub(crate) struct Window {
 
 impl Window {
     /// How many numbers it goes on.
-    pub(crate) const NUMBERS: i64 = 16_384;
+    pub(crate) const NUMBERS: i64 = 8_192;
 
     /// Around the foremost of these lanes, unless the log ends there.
     pub(crate) fn of(lanes: &[(i16, Position)], end: i64) -> Option<Self> {
@@ -89,8 +90,10 @@ impl Texts {
     /// The statement for these leaves.
     pub(crate) fn of(sql: &Sql, leaves: impl IntoIterator<Item = i16>) -> Self {
         let each: Vec<String> = leaves.into_iter().map(|leaf| format!("select * from postroom.log_{leaf}")).collect();
-        let (columns, leaves) =
-            (format!("{COLUMNS}, case when octet_length(l.payload) <= $7 then l.payload end"), each.join(" union all "));
+        let (columns, leaves) = (
+            format!("{COLUMNS}, case when octet_length(l.payload) <= $7 then l.payload end"),
+            each.join(" union all "),
+        );
         let made = |apart: &str, together: &str| {
             let text = include_str!("../sql/read.sql").replace("{apart}", apart).replace("{together}", together);
             sql.made(&text.replace("{columns}", &columns).replace("{leaves}", &leaves)).into()
@@ -141,7 +144,13 @@ pub(crate) async fn read(
         }
         statement = statement.bind(lanes.clone()).bind(above).bind(upto).bind(hwms);
     }
-    Ok(sorted(question, &statement.fetch_all(&mut *session.conn).await?)?)
+    let mut found = Found::new(question);
+    let mut rows = statement.fetch(&mut *session.conn);
+    // Each as it comes: the server goes on meanwhile, and nothing is held twice.
+    while let Some(row) = rows.try_next().await? {
+        found.add(&row)?;
+    }
+    Ok(found.sorted(question)?)
 }
 
 /// What was read for one lane, before its position is known.
@@ -153,38 +162,55 @@ struct Lane {
     swept: Option<i64>,
 }
 
-fn sorted(question: &Question, rows: &[PgRow]) -> Result<(Moment, Vec<Brought>), sqlx::Error> {
-    let mut lanes: BTreeMap<i16, Lane> = question.lanes.iter().map(|(lane, _)| (*lane, Lane::default())).collect();
-    let hwm: BTreeMap<i16, i64> = question.lanes.iter().map(|(lane, position)| (*lane, position.hwm)).collect();
-    let (mut snapshot, mut current, mut started) = (None, 0, 0);
-    for row in rows {
+/// What a read has found so far.
+struct Found {
+    lanes: BTreeMap<i16, (i64, Lane)>,
+    snapshot: Option<Snapshot>,
+    current: i16,
+    started: i64,
+}
+
+impl Found {
+    fn new(question: &Question) -> Self {
+        let lanes = question.lanes.iter().map(|(lane, position)| (*lane, (position.hwm, Lane::default()))).collect();
+        Self { lanes, snapshot: None, current: 0, started: 0 }
+    }
+
+    fn add(&mut self, row: &PgRow) -> Result<(), sqlx::Error> {
         if row.try_get_unchecked::<Option<i64>, _>(1)?.is_some() {
             let logged = Logged::read(row)?;
-            let Some(lane) = lanes.get_mut(&logged.lane) else { continue };
-            let late = logged.seq <= hwm.get(&logged.lane).copied().unwrap_or_default();
-            (if late { &mut lane.late } else { &mut lane.fresh }).push(logged);
+            if let Some((hwm, lane)) = self.lanes.get_mut(&logged.lane) {
+                let late = logged.seq <= *hwm;
+                (if late { &mut lane.late } else { &mut lane.fresh }).push(logged);
+            }
         } else if let Some(number) = row.try_get_unchecked::<Option<i16>, _>(0)? {
-            if let Some(lane) = lanes.get_mut(&number) {
+            if let Some((_, lane)) = self.lanes.get_mut(&number) {
                 lane.swept = Some(row.try_get_unchecked(2)?);
             }
         } else {
-            snapshot = Snapshot::parse(row.try_get_unchecked(7)?, row.try_get_unchecked(2)?);
-            started = row.try_get_unchecked::<Time, _>(3)?.0;
-            current = i16::try_from(row.try_get_unchecked::<i32, _>(6)?).unwrap_or(0);
+            self.snapshot = Snapshot::parse(row.try_get_unchecked(7)?, row.try_get_unchecked(2)?);
+            self.started = row.try_get_unchecked::<Time, _>(3)?.0;
+            self.current = i16::try_from(row.try_get_unchecked::<i32, _>(6)?).unwrap_or(0);
         }
+        Ok(())
     }
-    let snapshot = snapshot.ok_or_else(|| sqlx::Error::Decode("a read came without its snapshot".into()))?;
-    let all = !cut(&mut lanes);
-    let brought = question
-        .lanes
-        .iter()
-        .filter_map(|(number, position)| Some((*number, position, lanes.remove(number)?)))
-        .map(|(number, position, lane)| {
-            let beyond = question.window.as_ref().is_some_and(|window| window.lanes.contains(&number));
-            brought(number, position, lane, &snapshot, all && !beyond, question.rows)
-        })
-        .collect();
-    Ok((Moment { snapshot, current, started }, brought))
+
+    fn sorted(self, question: &Question) -> Result<(Moment, Vec<Brought>), sqlx::Error> {
+        let Self { lanes, snapshot, current, started } = self;
+        let snapshot = snapshot.ok_or_else(|| sqlx::Error::Decode("a read came without its snapshot".into()))?;
+        let mut lanes: BTreeMap<i16, Lane> = lanes.into_iter().map(|(number, (_, lane))| (number, lane)).collect();
+        let all = !cut(&mut lanes);
+        let brought = question
+            .lanes
+            .iter()
+            .filter_map(|(number, position)| Some((*number, position, lanes.remove(number)?)))
+            .map(|(number, position, lane)| {
+                let beyond = question.window.as_ref().is_some_and(|window| window.lanes.contains(&number));
+                brought(number, position, lane, &snapshot, all && !beyond, question.rows)
+            })
+            .collect();
+        Ok((Moment { snapshot, current, started }, brought))
+    }
 }
 
 /// Late rows come in order of lane and number, up to a bound: behind it nothing is known of what has ended. Says whether
