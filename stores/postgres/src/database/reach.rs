@@ -17,10 +17,12 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Settings of our own sessions. Behind a pooler they would stay with strangers.
 ///
 /// Compiling a statement to machine code takes longer than any of ours runs. A leaf that was empty when a statement was
-/// planned may be full by now: an index is the better guess.
-const SETTINGS: [(&str, &str); 6] = [
+/// planned may be full by now: an index is the better guess. Every statement is meant for one plan, whatever its parameters:
+/// making it anew each time would cost more than most of them.
+const SETTINGS: [(&str, &str); 7] = [
     ("jit", "off"),
     ("enable_seqscan", "off"),
+    ("plan_cache_mode", "force_generic_plan"),
     ("statement_timeout", "19s"),
     ("lock_timeout", "10s"),
     ("idle_in_transaction_session_timeout", "30s"),

@@ -41,10 +41,17 @@ pub(super) async fn of(
     let oldest = [parked.try_get::<Option<Time>, _>("oldest")?.map(|at| at.0), unsettled, seen.oldest];
     let full = signed(EXACT_MAX) + 1;
     if seen.lanes.values().any(|lane| lane.rows >= FIRST_OF_LANE) {
-        let sample = seen;
-        seen = Seen::of(route, &fresh(session, route, lanes, (full, full)).await?, now)?;
-        if seen.rows > EXACT_MAX {
-            seen.due += rest(session, lanes, &seen, &sample).await?;
+        let sample_rest = rest(session, lanes, &seen, &seen).await?;
+        if seen.due + sample_rest > EXACT_MAX && behind(session, lanes, 2 * full).await? == 2 * full {
+            // So many that reading them would only cost time.
+            seen.due += sample_rest;
+            seen.rows = seen.rows.max(EXACT_MAX + 1);
+        } else {
+            let sample = seen;
+            seen = Seen::of(route, &fresh(session, route, lanes, (full, full)).await?, now)?;
+            if seen.rows > EXACT_MAX {
+                seen.due += rest(session, lanes, &seen, &sample).await?;
+            }
         }
     }
     let number = count(parked.try_get("number")?) + lanes.iter().map(Lane::unsettled).sum::<u64>() + seen.due;
@@ -63,6 +70,17 @@ async fn oldest_unsettled(session: &mut Session, lanes: &[Lane]) -> Result<Optio
     }
     let oldest = session.sql.scalar::<Option<Time>>(include_str!("../sql/oldest_unsettled.sql"));
     Ok(oldest.bind(numbers).bind(first).fetch_one(&mut *session.conn).await?.map(|at| at.0))
+}
+
+/// How many rows the lanes have yet to read, counted up to `max`.
+async fn behind(session: &mut Session, lanes: &[Lane], max: i64) -> Result<i64, sqlx::Error> {
+    let statement = session.sql.scalar(include_str!("../sql/behind.sql"));
+    statement
+        .bind(lanes.iter().map(|lane| lane.number).collect::<Vec<_>>())
+        .bind(lanes.iter().map(|lane| lane.position.hwm).collect::<Vec<_>>())
+        .bind(max)
+        .fetch_one(&mut *session.conn)
+        .await
 }
 
 /// Rows that are yet to be read: so many of each lane, so many of all.

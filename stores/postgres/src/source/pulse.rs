@@ -1,4 +1,5 @@
-//! Is there anything to look for? One small statement for all routes of a store, instead of a look by each.
+//! Is there anything to look for? One statement for all routes of a store, instead of a look by each; and while nothing at
+//! all is written in the cluster, an even smaller one.
 //!
 //! A look found nothing. Until a number is drawn, a transaction that ran then ends, something becomes due, or somebody
 //! changes a lane, a route or a relay, there is nothing to find: whoever holds a number took its transaction id first, so it
@@ -10,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use postroom_core::{StoreError, Take};
 use sqlx::Row as _;
+use sqlx::postgres::PgRow;
 use tokio::sync::Mutex;
 
 use super::position::Snapshot;
@@ -17,8 +19,13 @@ use super::standing::Server;
 use crate::clock::Time;
 use crate::store::Inner;
 
-/// How old an answer may be that several routes share.
-const SHARED_FOR: Duration = Duration::from_millis(20);
+/// How old an answer may be that several routes share; and when they have found nothing for a while. Whoever asks and finds a
+/// change wakes the others, so it makes none of them later than its own next look.
+const SHARED_FOR: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(45));
+/// When a route has found nothing for a while.
+pub(super) const QUIET_MIN: Duration = Duration::from_millis(500);
+/// How long nothing has to be read again while nothing is written: time alone ends leases.
+const STILL_FOR: Duration = Duration::from_secs(1);
 
 /// The pulse of a store.
 #[derive(Debug, Default)]
@@ -29,19 +36,35 @@ pub(crate) struct Pulse {
 
 #[derive(Debug)]
 struct Felt {
+    /// When the beat was felt.
+    full: Instant,
+    /// When it was last found to be the same.
     began: Instant,
     hints: u64,
+    now: i64,
     beat: Arc<Beat>,
 }
 
 /// What one statement said.
 #[derive(Debug)]
 pub(super) struct Beat {
-    pub(super) now: i64,
-    last: i64,
+    still: Still,
     snapshot: Snapshot,
-    server: Server,
     routes: BTreeMap<String, RouteBeat>,
+}
+
+/// What changes whenever anything does.
+#[derive(Debug, PartialEq, Eq)]
+struct Still {
+    last: i64,
+    snapshot: String,
+    server: Server,
+}
+
+impl Still {
+    fn read(row: &PgRow) -> Result<Self, sqlx::Error> {
+        Ok(Self { last: row.try_get("last")?, snapshot: row.try_get("snap")?, server: Server::read(row)? })
+    }
 }
 
 #[derive(Debug)]
@@ -64,17 +87,18 @@ pub(super) struct Quiet {
     pub(super) lanes: Vec<Option<String>>,
     pub(super) live: Vec<String>,
     pub(super) result: Take,
+    pub(super) since: Instant,
 }
 
 impl Quiet {
     /// Whether still nothing can be found.
-    pub(super) fn holds(&self, beat: &Beat, route: &str) -> bool {
+    pub(super) fn holds(&self, beat: &Beat, now: i64, route: &str) -> bool {
         let Some(there) = beat.routes.get(route) else { return false };
-        self.last == beat.last
-            && self.server.goes_on_as(&beat.server)
+        self.last == beat.still.last
+            && self.server.goes_on_as(&beat.still.server)
             && !self.running.iter().any(|x| beat.snapshot.has_ended(*x))
             && self.due == there.due
-            && self.due.is_none_or(|due| due > beat.now)
+            && self.due.is_none_or(|due| due > now)
             && (self.paused, &self.lanes, &self.live) == (there.paused, &there.lanes, &there.live)
     }
 }
@@ -90,36 +114,47 @@ impl Pulse {
         self.routes.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Feels it, or shares what was felt a moment ago if nobody gave a hint since.
-    pub(super) async fn feel(inner: &Arc<Inner>) -> Result<Arc<Beat>, StoreError> {
+    /// Feels it for a route that has found nothing since then, or shares what was felt a moment ago if nobody gave a hint;
+    /// with the time of it.
+    pub(super) async fn feel(inner: &Arc<Inner>, quiet_since: Instant) -> Result<(Arc<Beat>, i64), StoreError> {
         let pulse = &inner.pulse;
         let mut last = pulse.last.lock().await;
         let (began, hints, clock) = (Instant::now(), inner.wake.given(), inner.clock());
-        if let Some(felt) = &*last
-            && clock.is_none()
-            && felt.hints == hints
-            && felt.began.elapsed() < SHARED_FOR
-        {
-            return Ok(Arc::clone(&felt.beat));
+        let shared_for = if quiet_since.elapsed() < QUIET_MIN { SHARED_FOR.0 } else { SHARED_FOR.1 };
+        let before = last.take().filter(|felt| clock.is_none() && felt.hints == hints);
+        if let Some(felt) = before.as_ref().filter(|felt| felt.began.elapsed() < shared_for) {
+            let shared = (Arc::clone(&felt.beat), felt.now);
+            *last = before;
+            return Ok(shared);
         }
         let routes = pulse.routes.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect::<Vec<_>>();
-        let rows = inner
+        let known = before.filter(|felt| felt.full.elapsed() < STILL_FOR && felt.beat.routes.len() == routes.len());
+        let felt = inner
             .db
             .read("take", move |session| {
                 Box::pin(async move {
+                    if let Some(Felt { full, beat, .. }) = known {
+                        let still = session.sql.query(include_str!("../sql/still.sql"));
+                        let row = still.fetch_one(&mut *session.conn).await?;
+                        if Still::read(&row)? == beat.still {
+                            let now = row.try_get::<Time, _>("now")?.0;
+                            return Ok(Felt { full, began, hints, now, beat });
+                        }
+                    }
                     let statement = session.sql.query(include_str!("../sql/pulse.sql"));
-                    Ok(statement.bind(clock).bind(routes).fetch_all(&mut *session.conn).await?)
+                    let rows = statement.bind(clock).bind(routes).fetch_all(&mut *session.conn).await?;
+                    let (beat, now) = beat(&rows)?;
+                    Ok(Felt { full: began, began, hints, now, beat: Arc::new(beat) })
                 })
             })
             .await?;
-        let beat = beat(&rows).map_err(|e| crate::error::Fault::from(e).at("take", &inner.db.place))?;
-        let beat = Arc::new(beat);
-        *last = Some(Felt { began, hints, beat: Arc::clone(&beat) });
-        Ok(beat)
+        let found = (Arc::clone(&felt.beat), felt.now);
+        *last = Some(felt);
+        Ok(found)
     }
 }
 
-fn beat(rows: &[sqlx::postgres::PgRow]) -> Result<Beat, sqlx::Error> {
+fn beat(rows: &[PgRow]) -> Result<(Beat, i64), sqlx::Error> {
     let first = rows.first().ok_or(sqlx::Error::RowNotFound)?;
     let mut routes = BTreeMap::new();
     for row in rows {
@@ -131,12 +166,8 @@ fn beat(rows: &[sqlx::postgres::PgRow]) -> Result<Beat, sqlx::Error> {
         };
         routes.insert(row.try_get("name")?, beat);
     }
-    Ok(Beat {
-        now: first.try_get::<Time, _>("now")?.0,
-        last: first.try_get("last")?,
-        snapshot: Snapshot::parse(first.try_get("snap")?, 0)
-            .ok_or_else(|| sqlx::Error::Decode("a snapshot cannot be read".into()))?,
-        server: Server::read(first)?,
-        routes,
-    })
+    let still = Still::read(first)?;
+    let snapshot =
+        Snapshot::parse(&still.snapshot, 0).ok_or_else(|| sqlx::Error::Decode("a snapshot cannot be read".into()))?;
+    Ok((Beat { still, snapshot, routes }, first.try_get::<Time, _>("now")?.0))
 }

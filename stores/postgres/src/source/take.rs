@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Instant;
 
 use postroom_core::{Budget, Standing, StoreError, Take, share_lanes};
 
 use super::hand::{self, Hand};
-use super::pulse::{Pulse, Quiet};
+use super::pulse::{Pulse, QUIET_MIN, Quiet};
 use super::standing::{self, Found};
 use super::{Out, Shared, State, own};
 use crate::clock::{Time, duration};
@@ -87,22 +88,26 @@ impl Shared {
 
     /// What the last look said, if still nothing can be found.
     async fn still_quiet(&self, state: &mut State) -> Result<Option<Take>, StoreError> {
-        if state.quiet.is_none() || !state.lost.is_empty() {
+        let Some(since) = state.quiet.as_ref().map(|quiet| quiet.since).filter(|_| state.lost.is_empty()) else {
             return Ok(None);
-        }
-        let beat = match Pulse::feel(&self.inner).await {
-            Ok(beat) => beat,
+        };
+        let (beat, now) = match Pulse::feel(&self.inner, since).await {
+            Ok(felt) => felt,
             Err(error) => {
                 self.lose_all(state);
                 return Err(error);
             }
         };
         let Some(quiet) = &state.quiet else { return Ok(None) };
-        if quiet.holds(&beat, &self.route.name) {
-            let next_due = quiet.result.next_due.and(quiet.due).map(|due| duration(due - beat.now));
+        if quiet.holds(&beat, now, &self.route.name) {
+            let next_due = quiet.result.next_due.and(quiet.due).map(|due| duration(due - now));
             return Ok(Some(Take { next_due, ..quiet.result.clone() }));
         }
         state.quiet = None;
+        if since.elapsed() >= QUIET_MIN {
+            // Others may rely on an answer from before.
+            self.inner.wake.wake();
+        }
         Ok(None)
     }
 
@@ -252,7 +257,17 @@ impl Shared {
             return;
         }
         let Found { last, server, paused, live, .. } = found;
-        state.quiet = Some(Quiet { last, running, server, paused, due, lanes, live, result: result.clone() });
+        state.quiet = Some(Quiet {
+            last,
+            running,
+            server,
+            paused,
+            due,
+            lanes,
+            live,
+            result: result.clone(),
+            since: Instant::now(),
+        });
     }
 }
 
