@@ -9,25 +9,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use postroom_core::{StoreError, StoreErrorKind};
-use sqlx::pool::PoolConnection;
-use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
-use sqlx::{Connection as _, Executor, PgPool, Postgres, Transaction};
+use sqlx::postgres::PgPoolOptions;
+use sqlx::{Executor, PgPool, Postgres, Transaction};
 use tokio::task::JoinError;
 
 use crate::error::Fault;
 use crate::options::PostgresOptions;
 use crate::sql::Sql;
+use pool::{ACQUIRE_TIMEOUT, Lent, Pool, answers};
 
+mod pool;
 mod reach;
 
 /// Connections for callers and their transactions.
 const CALLERS_MAX: u32 = 16;
 /// Connections for relays and operators.
-const WORKERS_MAX: u32 = 8;
-/// How long to wait for a connection.
-const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a connection in doubt may take to answer.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+const WORKERS_MAX: usize = 8;
 /// How long a piece of work may take before its connection is given up.
 const DEADLINE: Duration = Duration::from_secs(20);
 /// The same for what counts or moves a whole log.
@@ -39,7 +36,7 @@ pub(crate) type Work<'c, T> = Pin<Box<dyn Future<Output = Result<T, Fault>> + Se
 /// A connection, with the SQL as it reads in this store.
 #[derive(Debug)]
 pub(crate) struct Session {
-    pub(crate) conn: PoolConnection<Postgres>,
+    pub(crate) conn: Lent,
     pub(crate) sql: Arc<Sql>,
 }
 
@@ -49,9 +46,9 @@ pub(crate) struct Database {
     /// What people know it as: `shop at db:5432`.
     pub(crate) place: String,
     pub(crate) callers: PgPool,
-    workers: PgPool,
+    workers: Arc<Pool>,
     /// One connection kept for renewals, so that a server without free ones does not cost us our lanes.
-    keeper: PgPool,
+    keeper: Arc<Pool>,
     pub(crate) sql: Arc<Sql>,
     servers: reach::Servers,
     /// Whether a pooler gives each transaction another session.
@@ -84,23 +81,20 @@ impl Database {
         let doubt = Doubt::default();
         // Asking before every use would cost a round trip; a dead connection shows itself in the work's error, and only
         // those that were idle then are asked.
-        let pool = |max, options: PgConnectOptions| {
-            let doubt = doubt.clone();
-            PgPoolOptions::new()
-                .max_connections(max)
-                .acquire_timeout(ACQUIRE_TIMEOUT)
-                .test_before_acquire(false)
-                .before_acquire(move |conn, about| {
-                    let trusted = doubt.trusts(about.idle_for);
-                    Box::pin(async move { Ok(trusted || answers(conn).await) })
-                })
-                .connect_lazy_with(options)
-        };
+        let trust = doubt.clone();
+        let callers = PgPoolOptions::new()
+            .max_connections(CALLERS_MAX)
+            .acquire_timeout(ACQUIRE_TIMEOUT)
+            .test_before_acquire(false)
+            .before_acquire(move |conn, about| {
+                let trusted = trust.trusts(about.idle_for);
+                Box::pin(async move { Ok(trusted || answers(conn).await) })
+            });
         let ours = reach::ours(&connect, pooled);
         Ok(Self {
-            callers: pool(CALLERS_MAX, connect),
-            workers: pool(WORKERS_MAX, ours.clone()),
-            keeper: pool(1, ours),
+            callers: callers.connect_lazy_with(connect),
+            workers: Arc::new(Pool::new(WORKERS_MAX, ours.clone(), doubt.clone())),
+            keeper: Arc::new(Pool::new(1, ours, doubt.clone())),
             sql: Arc::new(Sql::new(&options.schema, !pooled)),
             servers,
             place,
@@ -133,7 +127,7 @@ impl Database {
     /// A connection was lost: those that lie idle may be, too, and the primary may be elsewhere.
     fn lost(&self) {
         self.doubt.begin();
-        self.servers.moved(&[&self.callers, &self.workers, &self.keeper]);
+        self.servers.moved(&self.callers, [&self.workers, &self.keeper]);
     }
 
     /// Runs statements, each by itself.
@@ -185,22 +179,22 @@ impl Database {
         result.map_err(|fault| fault.at(operation, &self.place))
     }
 
-    async fn run<T, F>(&self, pool: &PgPool, kind: Kind, operation: &'static str, work: F) -> Result<T, Fault>
+    async fn run<T, F>(&self, pool: &Arc<Pool>, kind: Kind, operation: &'static str, work: F) -> Result<T, Fault>
     where
         T: Send + 'static,
         F: for<'c> FnOnce(&'c mut Session) -> Work<'c, T> + Send + 'static,
     {
-        let (pool, sql) = (pool.clone(), Arc::clone(&self.sql));
-        let spare = (kind == Kind::Renewal).then(|| self.workers.clone());
+        let (pool, sql) = (Arc::clone(pool), Arc::clone(&self.sql));
+        let spare = (kind == Kind::Renewal).then(|| Arc::clone(&self.workers));
         let kind = if self.pooled && kind != Kind::LongTransaction { Kind::Pooled } else { kind };
         let task = tokio::spawn(async move {
-            let mut session = Session { conn: acquire(&pool, spare.as_ref()).await?, sql };
+            let mut session = Session { conn: acquire(&pool, spare.as_deref()).await?, sql };
             let deadline = if kind == Kind::LongTransaction { LONG_DEADLINE } else { DEADLINE };
             let done = tokio::time::timeout(deadline, on(&mut session, kind, work)).await;
             let result = done.unwrap_or(Err(Fault::TimedOut));
-            if matches!(&result, Err(fault) if !matches!(fault, Fault::Store(_))) {
-                // Whatever it was, the next one starts with a clean connection.
-                drop(session.conn.detach());
+            // After any other fault the next one starts with a clean connection.
+            if matches!(&result, Ok(_) | Err(Fault::Store(_))) {
+                session.conn.give_back();
             }
             result
         });
@@ -228,33 +222,11 @@ impl Doubt {
     }
 }
 
-/// Whether the server still answers on a connection.
-async fn answers(conn: &mut PgConnection) -> bool {
-    matches!(tokio::time::timeout(ANSWER_TIMEOUT, conn.ping()).await, Ok(Ok(())))
-}
-
-/// A connection. A pool tries again and again while a server refuses, and then says only that it timed out: the reason
-/// is found by hand.
-///
-/// When a connection is given back, sqlx waits for its server's answer without end: a pool of one whose connection died in
-/// silence has none for minutes. For that there is the spare.
-async fn acquire(pool: &PgPool, spare: Option<&PgPool>) -> Result<PoolConnection<Postgres>, Fault> {
+/// A connection. A renewal that does not end keeps the only one there is for renewals: for that there is the spare.
+async fn acquire(pool: &Pool, spare: Option<&Pool>) -> Result<Lent, Fault> {
     match (pool.acquire().await, spare) {
-        (Err(sqlx::Error::PoolTimedOut), Some(spare)) => Ok(spare.acquire().await?),
-        (acquired, _) => explained(pool, acquired).await,
-    }
-}
-
-async fn explained(
-    pool: &PgPool,
-    acquired: Result<PoolConnection<Postgres>, sqlx::Error>,
-) -> Result<PoolConnection<Postgres>, Fault> {
-    match acquired {
-        Err(sqlx::Error::PoolTimedOut) => match reach::try_one(&pool.connect_options()).await {
-            Ok(_) => Err(Fault::Database(sqlx::Error::PoolTimedOut)),
-            Err(error) => Err(error.into()),
-        },
-        acquired => Ok(acquired?),
+        (Err(Fault::Database(sqlx::Error::PoolTimedOut)), Some(spare)) => spare.acquire().await,
+        (acquired, _) => acquired,
     }
 }
 

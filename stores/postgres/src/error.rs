@@ -80,6 +80,14 @@ const TOO_MANY_FILES: [i32; 2] = [24, 23];
 /// What servers say that are not the primary: read-only, in recovery.
 const NOT_PRIMARY: [&str; 2] = ["25006", "55000"];
 
+/// Whether a server that refuses us now may be about to start, or to start again.
+pub(crate) fn is_starting(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Io(error) => error.kind() == std::io::ErrorKind::ConnectionRefused,
+        error => state_of(error).as_deref() == Some("57P03"),
+    }
+}
+
 /// The SQLSTATE, where the server said something.
 pub(crate) fn state_of(error: &sqlx::Error) -> Option<String> {
     Some(error.as_database_error()?.code()?.into_owned())

@@ -9,6 +9,7 @@ use postroom_core::{StoreError, StoreErrorKind};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{ConnectOptions, Connection, PgPool, Row};
 
+use super::pool::Pool;
 use crate::error::Fault;
 use crate::options::{Pooler, PostgresOptions};
 
@@ -74,20 +75,20 @@ impl Servers {
     }
 
     /// After trouble: looks which server is the primary now, and points the pools there.
-    pub(super) fn moved(&self, pools: &[&PgPool]) {
+    pub(super) fn moved(&self, callers: &PgPool, ours: [&Arc<Pool>; 2]) {
         if self.all.len() < 2 || self.looking.swap(true, Ordering::AcqRel) {
             return;
         }
-        let (servers, pools): (_, Vec<PgPool>) = (self.clone(), pools.iter().map(|p| (*p).clone()).collect());
+        let (servers, callers, ours) = (self.clone(), callers.clone(), ours.map(Arc::clone));
         tokio::spawn(async move {
             for options in &servers.all {
                 if let Ok(conn) = try_one(options).await {
                     let _ = conn.close().await;
-                    for pool in pools {
-                        // Where it is changes, how we use it does not.
-                        let there = pool.connect_options();
-                        let moved = (*there).clone().host(options.get_host()).port(options.get_port());
-                        pool.set_connect_options(moved);
+                    // Where it is changes, how we use it does not.
+                    let there = callers.connect_options();
+                    callers.set_connect_options((*there).clone().host(options.get_host()).port(options.get_port()));
+                    for pool in ours {
+                        pool.move_to(options.get_host(), options.get_port());
                     }
                     break;
                 }
