@@ -44,13 +44,15 @@ impl Shared {
     /// Goes on in some lanes, with what other routes have read just now or by a read; says how many rows came.
     pub(super) async fn go_on(&self, state: &mut State, lanes: &[i16], hand: &mut Hand) -> Result<usize, Fault> {
         if let Some(ahead) = state.ahead.take() {
-            let lanes: Vec<i16> = ahead.terms.keys().copied().collect();
+            let read: Vec<i16> = ahead.terms.keys().copied().collect();
             let seen = self.end_read(state, ahead, hand).await?;
-            for lane in lanes {
-                // It began before this take did.
-                state.lanes.get_mut(&lane).into_iter().for_each(|lane| lane.shared = true);
+            // It began before this take did: what has come since is not in it.
+            for lane in state.lanes.values_mut().filter(|lane| read.contains(&lane.number)) {
+                (lane.shared, lane.complete) = (seen > 0, lane.complete && seen > 0);
             }
-            return Ok(seen);
+            if seen > 0 {
+                return Ok(seen);
+            }
         }
         let wish = Wish { filter: &self.route.filter, start_at: state.start_at, now: state.now };
         let (mut alone, mut seen) = (Vec::new(), 0);
