@@ -34,7 +34,7 @@ impl Shared {
         let aside: Vec<Aside> = aside.into_iter().filter(|one| state.lanes.contains_key(&one.lane)).collect();
         let due = |lane: &&super::Lane| touched.contains(&lane.number) || lane.unwritten_since.is_some();
         let checkpoints: Vec<Checkpoint> = state.lanes.values().filter(due).map(Checkpoint::of).collect();
-        let (writer, max) = (self.writer(), signed(self.inner.blocked_max));
+        let (writer, max) = (self.writer(state), signed(self.inner.blocked_max));
         let kind = if aside.is_empty() { Kind::Statements } else { Kind::Transaction };
         let waiting: Vec<(i16, String)> =
             aside.iter().filter(|one| one.due.is_none()).filter_map(|one| Some((one.lane, one.key.clone()?))).collect();

@@ -43,6 +43,8 @@ pub(super) struct Writer {
     pub(super) boot: String,
     pub(super) clock: Option<Time>,
     pub(super) ring: Ring,
+    /// When the server was started that positions were read from.
+    pub(super) started: Option<Time>,
 }
 
 /// What came of a write.
@@ -89,6 +91,7 @@ pub(super) async fn save(
         .bind(receipts.lasts)
         .bind(receipts.ranges)
         .bind(receipts.coordinates)
+        .bind(writer.started)
         .fetch_all(&mut *session.conn)
         .await?;
     let mut saved = Saved::default();

@@ -132,12 +132,13 @@ impl PostgresSource {
 }
 
 impl Shared {
-    fn writer(&self) -> Writer {
+    fn writer(&self, state: &State) -> Writer {
         Writer {
             route: self.route.name.clone(),
             boot: self.relay.boot.clone(),
             clock: self.inner.clock(),
             ring: self.inner.ring,
+            started: state.server.map(|server| server.started()),
         }
     }
 

@@ -28,7 +28,7 @@ struct Taken {
 impl Shared {
     /// Takes those of the lanes that are still free, with the positions their last owners wrote.
     pub(super) async fn acquire(&self, state: &mut State, wanted: Vec<i16>) -> Result<(), StoreError> {
-        let (route, writer, again) = (Arc::clone(&self.route), self.writer(), Arc::clone(&self.texts.again));
+        let (route, writer, again) = (Arc::clone(&self.route), self.writer(state), Arc::clone(&self.texts.again));
         let place = self.inner.db.place.clone();
         let blocked_max = signed(self.inner.blocked_max);
         let taken = self
@@ -52,7 +52,7 @@ impl Shared {
 
     /// Writes the positions of lanes and lets others have them.
     pub(super) async fn give_up(&self, state: &mut State, lanes: Vec<i16>) -> Result<(), StoreError> {
-        let writer = self.writer();
+        let writer = self.writer(state);
         let _writing = Arc::clone(&self.writing).lock_owned().await;
         self.absorb(state);
         let ours: Vec<Checkpoint> =

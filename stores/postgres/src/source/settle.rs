@@ -128,10 +128,10 @@ impl Shared {
         if !ours.is_empty() {
             state.quiet = None;
             let handles = ours.iter().map(|(_, settlement)| settlement.handle).collect();
-            let work = self.sort(&state, ours);
+            let (writer, work) = (self.writer(&state), self.sort(&state, ours));
             // Takes go on while it is written; whoever else writes positions waits.
             drop(state);
-            let written = self.write_settle(handles, work).await;
+            let written = self.write_settle(writer, handles, work).await;
             drop(writing);
             state = Arc::clone(&self.state).lock_owned().await;
             self.absorb(&mut state);
@@ -143,9 +143,9 @@ impl Shared {
     }
 
     /// Writes a settle, and leaves what it means for memory to be absorbed. Says whether the route is paused.
-    async fn write_settle(&self, handles: Vec<i64>, work: Work) -> Result<bool, StoreError> {
+    async fn write_settle(&self, writer: Writer, handles: Vec<i64>, work: Work) -> Result<bool, StoreError> {
         let blocking: Vec<(i16, String)> = work.fresh.iter().filter_map(Failed::blocking).collect();
-        let (writer, writes) = (self.writer(), work.changes_deliveries());
+        let writes = work.changes_deliveries();
         let kind = if writes { Kind::Transaction } else { Kind::Statements };
         let done = self
             .inner
@@ -336,6 +336,7 @@ pub(super) async fn fence(session: &mut Session, writer: &Writer, lanes: &[Check
         .bind(lanes.iter().map(|c| c.lane).collect::<Vec<_>>())
         .bind(lanes.iter().map(|c| c.term).collect::<Vec<_>>())
         .bind(writer.clock)
+        .bind(writer.started)
         .fetch_all(&mut *session.conn)
         .await?;
     let mut fenced = Fenced { lanes: BTreeSet::new(), now: 0 };

@@ -20,6 +20,11 @@ impl Server {
         Ok(Self { started: row.try_get::<Time, _>("started")?.0, wal: row.try_get("wal")? })
     }
 
+    /// When it was started.
+    pub(super) fn started(&self) -> Time {
+        Time(self.started)
+    }
+
     /// Whether this is the server that was started then.
     pub(super) fn is(&self, started: i64) -> bool {
         self.started == started

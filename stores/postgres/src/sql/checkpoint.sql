@@ -1,11 +1,13 @@
 -- Writes the positions and counts of lanes that are still ours ($1 route, $2 holder), with receipts of what got through, as
 -- one durable step. Says which lanes were written, and whether the route is paused; a checkpoint of an older term would be ignored anyway. $3 is the time
--- unless it is the database's; $4 and $5 are the ring's segment and leaves; $6 to $17 the lanes, $18 to $22 the receipts.
+-- unless it is the database's; $4 and $5 are the ring's segment and leaves; $6 to $17 the lanes, $18 to $22 the receipts. $23 is
+-- when the server was started that they were read from: another one may not have what they stand on.
 with c as materialized (
   select set_config('synchronous_commit', 'on', true), coalesce($3::timestamptz, clock_timestamp()) as now),
 ours as materialized (
   select l.lane, l.term from c, postroom.lane l
-  where l.route = $1 and l.holder = $2 and (l.lane, l.term) in (select * from unnest($6::int2[], $7::int8[]))),
+  where l.route = $1 and l.holder = $2 and (l.lane, l.term) in (select * from unnest($6::int2[], $7::int8[]))
+    and pg_postmaster_start_time() = coalesce($23::timestamptz, pg_postmaster_start_time())),
 receipts as (
   insert into postroom.receipt (seg, lane, first, last, at, route, ranges, coordinates)
   select extract(epoch from c.now)::int8 / $4::int8 % $5::int2, r.lane, r.first, r.last, c.now, $1, r.ranges::int8multirange,
