@@ -105,26 +105,43 @@ impl Evidence<'_> {
     fn duplicates(&self, findings: &mut Findings) {
         let faults = |relay: u32| self.faults.get(&relay).copied().unwrap_or(0);
         let mut before: HashMap<(&str, &str), &Reception> = HashMap::new();
-        let mut blamed: BTreeMap<u32, usize> = BTreeMap::new();
+        // Whose delivery was repeated, and who repeated it.
+        let mut pairs: BTreeMap<(u32, u32), usize> = BTreeMap::new();
         for r in self.receptions {
             // The next try after an answered failure is no duplicate; the same try again is one.
             if let Some(earlier) = before.insert((&r.route, &r.id), r)
                 && (earlier.answer == Answer::Ok || r.attempt <= earlier.attempt)
             {
                 findings.duplicates += 1;
-                // Usually the relay that had it first could not say so; one that was stopped may also be late itself.
-                let culprit = if faults(earlier.relay) > 0 { earlier.relay } else { r.relay };
-                *blamed.entry(culprit).or_default() += 1;
+                *pairs.entry((earlier.relay, r.relay)).or_default() += 1;
             }
         }
         findings.duplicates_max = self.faults.values().sum::<usize>() * self.in_flight_max;
-        for (relay, duplicates) in blamed {
-            let most = faults(relay) * self.in_flight_max;
+        let most = |relay: u32| faults(relay) * self.in_flight_max;
+        for (relay, duplicates) in blamed(&pairs, most) {
+            let most = most(relay);
             if duplicates > most {
                 findings.violations.push(format!("{duplicates} duplicates for relay {relay}, its faults allow {most}"));
             }
         }
     }
+}
+
+/// How many duplicates each relay has to answer for. Usually the relay that had it first could not say so; one that was stopped
+/// may also be late itself: what is more than the first could cause is the second one's, as far as it could.
+fn blamed(pairs: &BTreeMap<(u32, u32), usize>, most: impl Fn(u32) -> usize) -> BTreeMap<u32, usize> {
+    let mut blamed: BTreeMap<u32, usize> = BTreeMap::new();
+    for ((first, _), duplicates) in pairs {
+        *blamed.entry(*first).or_default() += duplicates;
+    }
+    for ((first, second), duplicates) in pairs.iter().filter(|((first, second), _)| first != second) {
+        let (before, after) = (blamed.get(first).copied().unwrap_or(0), blamed.get(second).copied().unwrap_or(0));
+        let over = before.saturating_sub(most(*first)).min(*duplicates);
+        let moved = if most(*first) == 0 { over } else { over.min(most(*second).saturating_sub(after)) };
+        *blamed.entry(*first).or_default() -= moved;
+        *blamed.entry(*second).or_default() += moved;
+    }
+    blamed
 }
 
 #[cfg(test)]
@@ -251,5 +268,15 @@ mod tests {
         let first = receptions.iter().position(|r| r.id == "e-4" && r.route == "a").unwrap();
         receptions.insert(first, receptions[first].clone());
         assert_eq!(check(&ledger, &receptions).duplicates, 3);
+    }
+
+    #[test]
+    fn what_the_first_could_not_cause_is_the_seconds_as_far_as_it_could() {
+        let most = |relay: u32| [0, 16, 16, 0][relay as usize];
+        let blamed = |pairs: &[((u32, u32), usize)]| blamed(&pairs.iter().copied().collect(), most);
+        assert_eq!(blamed(&[((1, 2), 28)]), [(1, 16), (2, 12)].into(), "one that was frozen was late");
+        assert_eq!(blamed(&[((1, 2), 40)]), [(1, 24), (2, 16)].into(), "more than both could cause");
+        assert_eq!(blamed(&[((1, 1), 28)]), [(1, 28)].into(), "its own cannot be another's");
+        assert_eq!(blamed(&[((0, 3), 5)]), [(0, 0), (3, 5)].into(), "neither suffered anything");
     }
 }

@@ -73,6 +73,8 @@ impl Pool {
             if self.shared.doubt.trusts(since.elapsed()) || answers(&mut conn).await {
                 return Ok(lent(conn, made));
             }
+            // It speaks for those that lay idle with it; each would cost a wait.
+            lock(&self.shared.idle).clear();
         }
         loop {
             let options = lock(&self.shared.options).clone();
