@@ -120,7 +120,8 @@ impl Pulse {
         let pulse = &inner.pulse;
         let mut last = pulse.last.lock().await;
         let (began, hints, clock) = (Instant::now(), inner.wake.given(), inner.clock());
-        let shared_for = if quiet_since.elapsed() < QUIET_MIN { SHARED_FOR.0 } else { SHARED_FOR.1 };
+        let alone = pulse.routes() < 2 || quiet_since.elapsed() < QUIET_MIN;
+        let shared_for = if alone { SHARED_FOR.0 } else { SHARED_FOR.1 };
         let before = last.take().filter(|felt| clock.is_none() && felt.hints == hints);
         if let Some(felt) = before.as_ref().filter(|felt| felt.began.elapsed() < shared_for) {
             let shared = (Arc::clone(&felt.beat), felt.now);

@@ -12,6 +12,8 @@ use crate::shop::Shop;
 /// Most deliveries in hand.
 const IN_HAND: usize = 200;
 const LEASE: Duration = Duration::from_millis(400);
+/// Between two looks that find nothing after the load: routes share what they have found out for up to a poll interval.
+const LOOK: Duration = Duration::from_millis(50);
 /// How long the last relay may take after the load.
 const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -83,7 +85,7 @@ pub(crate) async fn deliver(shop: &Shop, load: &Load, lanes: usize) -> Relayed {
                 return relayed;
             }
             if !take.more {
-                tokio::time::sleep(Duration::from_millis(2)).await;
+                tokio::time::sleep(if over { LOOK } else { Duration::from_millis(2) }).await;
             }
         }
         relayed.take_overs += 1;
@@ -106,7 +108,7 @@ pub(crate) async fn serve(shop: &Shop, load: &Load, name: &str) -> Vec<Fact> {
         source.settle(&settlements).await.unwrap();
         empty = if over && take.deliveries.is_empty() && !take.more { empty + 1 } else { 0 };
         if take.deliveries.is_empty() {
-            tokio::time::sleep(Duration::from_millis(2)).await;
+            tokio::time::sleep(if over { LOOK } else { Duration::from_millis(2) }).await;
         }
     }
     seen
