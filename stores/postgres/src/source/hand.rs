@@ -154,7 +154,7 @@ impl Shared {
                 let Some(lane) = state.lanes.get_mut(number) else { return false };
                 let left = answers.hand_out(lane, share, state.now, hand);
                 all &= left != Left::NoPlace;
-                left == Left::Some
+                left == Left::More
             });
         }
         Ok(all)
@@ -223,7 +223,7 @@ struct Answers {
 #[derive(PartialEq, Eq)]
 enum Left {
     Nothing,
-    Some,
+    More,
     /// The next one finds no place, or was not asked about.
     NoPlace,
 }
@@ -252,7 +252,7 @@ impl Answers {
                 return Left::NoPlace;
             }
         }
-        Left::Some
+        Left::More
     }
 }
 

@@ -82,7 +82,6 @@ pub(super) struct Quiet {
     /// Transactions that ran.
     pub(super) running: BTreeSet<i64>,
     pub(super) server: Server,
-    pub(super) paused: bool,
     pub(super) due: Option<i64>,
     pub(super) lanes: Vec<Option<String>>,
     pub(super) live: Vec<String>,
@@ -99,7 +98,8 @@ impl Quiet {
             && !self.running.iter().any(|x| beat.snapshot.has_ended(*x))
             && self.due == there.due
             && self.due.is_none_or(|due| due > now)
-            && (self.paused, &self.lanes, &self.live) == (there.paused, &there.lanes, &there.live)
+            && !there.paused
+            && (&self.lanes, &self.live) == (&there.lanes, &there.live)
     }
 }
 

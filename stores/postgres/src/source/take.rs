@@ -241,13 +241,14 @@ impl Shared {
             && !result.more
             && state.out.is_empty()
             && result.standing.halted.is_none()
-            && (found.paused || state.lanes.values().all(idle));
+            && !found.paused
+            && state.lanes.values().all(idle);
         if !quiet {
             return;
         }
         let running = state.lanes.values().flat_map(|lane| lane.position.pending.keys().copied()).collect();
         let due = found.lanes.iter().filter_map(|row| row.due).min();
-        if found.paused || due.is_some_and(|due| due <= found.now) {
+        if due.is_some_and(|due| due <= found.now) {
             return;
         }
         let lanes = found.marks();
@@ -256,18 +257,9 @@ impl Shared {
         if lanes.iter().filter(ours).count() != state.lanes.len() {
             return;
         }
-        let Found { last, server, paused, live, .. } = found;
-        state.quiet = Some(Quiet {
-            last,
-            running,
-            server,
-            paused,
-            due,
-            lanes,
-            live,
-            result: result.clone(),
-            since: Instant::now(),
-        });
+        let Found { last, server, live, .. } = found;
+        state.quiet =
+            Some(Quiet { last, running, server, due, lanes, live, result: result.clone(), since: Instant::now() });
     }
 }
 

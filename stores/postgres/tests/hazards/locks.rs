@@ -169,7 +169,6 @@ async fn no_transaction_is_open_while_a_delivery_is_on_its_way() {
     }
     drop(stop);
     running.await.unwrap().unwrap();
-    bench.store.desk().audit().await.unwrap();
 }
 
 /// H-37
