@@ -24,10 +24,10 @@ fn dev(rate: &str) {
         .spawn()
         .unwrap();
     pause(5);
-    let before = cpu(&child);
+    let before = cpu(child.id());
     let seconds = 30;
     pause(seconds);
-    let share = (cpu(&child) - before) / f64::from(u32::try_from(seconds).unwrap()) * 100.0;
+    let share = (cpu(child.id()) - before) / f64::from(u32::try_from(seconds).unwrap()) * 100.0;
     let rss = rss_mb(&child);
     stop(&mut child);
     println!("postroom dev at {rate}: {share:.2} % of a core (target ≤ 1 % idle), {rss:.0} MB RSS (target ≤ 40)");
@@ -92,8 +92,8 @@ pub(crate) fn binary() -> PathBuf {
 }
 
 /// Seconds of CPU the process has used.
-pub(crate) fn cpu(child: &Child) -> f64 {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+pub(crate) fn cpu(process: u32) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
     let ticks = |n: usize| fields[n].parse::<f64>().unwrap();
     (ticks(11) + ticks(12)) / 100.0

@@ -1,33 +1,28 @@
 //! What an event costs the business transaction it belongs to: an update of an account, a line of history, a commit.
 //!
-//! The same transaction with one statement more that does nothing says which part is the way to the server and back.
+//! PostgreSQL's own client makes the transactions, as cheaply as a client can: it shares the machine with the server. The same
+//! transaction with one statement more that does nothing says which part is the way to the server and back.
 
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::process::Command;
 
-use futures_util::future::join_all;
-use postroom_core::{Event, JSON, Outbox};
-use postroom_postgres::Postgres;
-use sqlx::{Connection, Executor, PgConnection, PgPool, Transaction};
+use postroom_conformance::servers::program;
+use postroom_core::{Event, JSON};
+use postroom_postgres::{Postgres, Statement, Value};
+use sqlx::{Executor, PgPool};
 
 use super::{Server, median};
 
 const ACCOUNTS: i32 = 100_000;
+const KEYS: u32 = 10_000;
 const BATCH: u32 = 100;
-// Many and short, each in another order: a neighbour of the machine then disturbs a few of them, not one kind.
-const ROUNDS: usize = 15;
-const ROUND: Duration = Duration::from_millis(600);
+// Each in another order: a neighbour of the machine then disturbs a few of them, not one kind. Long, because every connection
+// prepares its statements first.
+const ROUNDS: usize = 6;
+const ROUND_SECONDS: &str = "5";
 
-/// What the transaction does beside its business.
-#[derive(Clone, Copy)]
-enum With {
-    Nothing,
-    EmptyStatement,
-    Library,
-    Function,
-    Many,
-}
-
-const ALL: [With; 5] = [With::Nothing, With::EmptyStatement, With::Library, With::Function, With::Many];
+/// What the transaction does beside its business: nothing, an empty statement, or an append in one of three ways.
+const NAMES: [&str; 5] = ["nothing", "empty", "library", "function", "many"];
 
 /// One round of one kind.
 #[derive(Clone, Copy, Default)]
@@ -50,23 +45,24 @@ pub(crate) async fn run(server: &Server) {
         .execute(&pool)
         .await
         .unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let scripts = NAMES.map(|name| Script::new(&store, name));
+    for (name, script) in NAMES.iter().zip(&scripts) {
+        std::fs::write(folder.path().join(name), &script.text).unwrap();
+    }
     for connections in [8, 32] {
         touch(&pool).await;
-        let mut clients = Vec::new();
-        for _ in 0..connections {
-            clients.push(PgConnection::connect(&server.url("bench_append")).await.unwrap());
-        }
         let mut rounds = Vec::new();
         for round in 0..=ROUNDS {
-            let mut measured = [Round::default(); ALL.len()];
-            for n in (0..ALL.len()).map(|n| (n + round) % ALL.len()) {
-                let (before, start) = (server.spent(&pool).await, Instant::now());
-                let made = transactions(&store, &mut clients, ALL[n]).await;
-                let per_second = made / start.elapsed().as_secs_f64();
+            let mut measured = [Round::default(); NAMES.len()];
+            for n in (0..NAMES.len()).map(|n| (n + round) % NAMES.len()) {
+                let before = server.spent(&pool).await;
+                let mut client = client(connections, &folder.path().join(NAMES[n]), &scripts[n].values);
+                let (made, per_second) = transactions(client.arg(server.url("bench_append")));
                 let (cpu, wal) = server.spent(&pool).await.per(before, made);
                 measured[n] = Round { per_second, cpu, wal };
             }
-            // The first one prepares statements and warms the server.
+            // The first one warms the server.
             if round > 0 {
                 rounds.push(measured);
             }
@@ -83,7 +79,7 @@ async fn touch(pool: &PgPool) {
     }
 }
 
-fn report(connections: u32, rounds: &[[Round; ALL.len()]]) {
+fn report(connections: u32, rounds: &[[Round; NAMES.len()]]) {
     let middle = |of: &dyn Fn(&[Round]) -> f64| median(&mut rounds.iter().map(|r| of(r)).collect::<Vec<_>>());
     let ratio = |n: usize| middle(&|r| r[n].per_second / r[0].per_second);
     let more = |n: usize, events: f64| {
@@ -109,59 +105,88 @@ fn report(connections: u32, rounds: &[[Round; ALL.len()]]) {
     );
 }
 
-/// Every client makes one transaction after the other for a round; how many all made.
-async fn transactions(store: &Postgres, clients: &mut Vec<PgConnection>, with: With) -> f64 {
-    let start = Instant::now();
-    let each = clients.drain(..).map(|mut client| {
-        let store = store.clone();
-        tokio::spawn(async move {
-            let mut made = 0_u32;
-            while start.elapsed() < ROUND {
-                let mut tx = client.begin().await.unwrap();
-                business(&mut tx).await;
-                event(&store, &mut tx, with).await;
-                tx.commit().await.unwrap();
-                made += 1;
+/// A transaction as the client reads it, and the values it binds.
+struct Script {
+    text: String,
+    values: Vec<String>,
+}
+
+impl Script {
+    fn new(store: &Postgres, name: &str) -> Self {
+        let payload = format!("{{\"x\":\"{}\"}}", "p".repeat(292));
+        let made = |key: u32| Event::new("order.placed").key(key.to_string()).bytes(JSON, payload.clone());
+        let mut values = Vec::new();
+        let more = match name {
+            "nothing" => String::new(),
+            "empty" => "select 1;\n".to_owned(),
+            "function" => {
+                values.push(format!("payload={payload}"));
+                "select postroom.append('order.placed', :key, :payload);\n".to_owned()
             }
-            (client, made)
-        })
-    });
-    let mut all = 0;
-    for done in join_all(each).await {
-        let (client, made) = done.unwrap();
-        clients.push(client);
-        all += made;
+            "library" => bound(&store.statement(&made(0)).unwrap(), &mut values),
+            _ => {
+                let events: Vec<Event> = (0..BATCH).map(|_| made(fastrand::u32(..KEYS))).collect();
+                bound(&store.statement_many(&events).unwrap(), &mut values)
+            }
+        };
+        let text = format!(
+            "\\set a random(1, {ACCOUNTS})\n\\set d random(-5000, 5000)\n\\set key random(1, {KEYS})\nbegin;\n\
+             update account set balance = balance + :d where id = :a;\n\
+             insert into history (account, delta) values (:a, :d);\n{more}commit;\n"
+        );
+        Self { text, values }
     }
-    f64::from(all)
 }
 
-async fn business(tx: &mut PgConnection) {
-    let (account, delta) = (fastrand::i32(1..=ACCOUNTS), fastrand::i64(-5000..5000));
-    let update = sqlx::query("update account set balance = balance + $2 where id = $1").bind(account).bind(delta);
-    update.execute(&mut *tx).await.unwrap();
-    let insert = sqlx::query("insert into history (account, delta) values ($1, $2)").bind(account).bind(delta);
-    insert.execute(tx).await.unwrap();
+/// The library's statement with a variable for each of its values. The client can bind no null, and draws single keys itself.
+fn bound(statement: &Statement, values: &mut Vec<String>) -> String {
+    let mut text = statement.sql.lines().filter(|line| !line.starts_with("--")).collect::<Vec<_>>().join(" ");
+    // From the last one, so that $1 is not found in $15.
+    for (n, value) in statement.values.iter().enumerate().rev() {
+        let put = match (n, value) {
+            (_, Value::Text(None)) => "null".to_owned(),
+            (2, Value::Text(_)) => ":key".to_owned(),
+            _ => {
+                values.push(format!("v{n}={}", written(value)));
+                format!(":v{n}")
+            }
+        };
+        text = text.replace(&format!("${}", n + 1), &put);
+    }
+    text + ";\n"
 }
 
-async fn event(store: &Postgres, tx: &mut Transaction<'_, sqlx::Postgres>, with: With) {
-    let payload = format!("{{\"x\":\"{}\"}}", "p".repeat(292));
-    let key = format!("order-{}", fastrand::u32(..10_000));
-    let made = || Event::new("order.placed").key(key.clone()).bytes(JSON, payload.clone());
-    match with {
-        With::Nothing => {}
-        With::EmptyStatement => {
-            sqlx::query("select 1").execute(&mut **tx).await.unwrap();
-        }
-        With::Library => {
-            let _ = store.append(tx, &made()).await.unwrap();
-        }
-        With::Function => {
-            let call = sqlx::query("select postroom.append($1, $2, $3::text::json)");
-            call.bind("order.placed").bind(key).bind(payload).execute(&mut **tx).await.unwrap();
-        }
-        With::Many => {
-            let events: Vec<Event> = (0..BATCH).map(|_| made()).collect();
-            let _ = store.append_many(tx, &events).await.unwrap();
-        }
+/// A value as its type reads it.
+fn written(value: &Value) -> String {
+    let hex = |bytes: &[u8]| bytes.iter().fold("\\x".to_owned(), |text, byte| text + &format!("{byte:02x}"));
+    let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "null".to_owned());
+    let array = |of: Vec<String>| format!("{{{}}}", of.join(","));
+    match value {
+        Value::Text(value) => text(value),
+        Value::Int(value) => value.to_string(),
+        Value::Bytes(value) => hex(value),
+        Value::Texts(values) => array(values.iter().map(text).collect()),
+        Value::Ints(values) => array(values.iter().map(i32::to_string).collect()),
+        Value::ByteStrings(values) => array(values.iter().map(|value| hex(value).replace('\\', "\\\\")).collect()),
     }
+}
+
+fn client(connections: u32, script: &Path, values: &[String]) -> Command {
+    let mut client = Command::new(program("pgbench", "postgresql-15").unwrap());
+    client.args(["--no-vacuum", "--protocol=prepared", "--jobs=1", "--time", ROUND_SECONDS, "--client"]);
+    client.arg(connections.to_string()).arg("--file").arg(script);
+    client.args(values.iter().flat_map(|value| ["--define", value]));
+    client
+}
+
+/// Every connection makes one transaction after the other for a round; how many all made, and how many a second.
+fn transactions(client: &mut Command) -> (f64, f64) {
+    let said = client.output().unwrap();
+    let (said, wrong) = (String::from_utf8(said.stdout).unwrap(), String::from_utf8_lossy(&said.stderr));
+    let number = |before: &str| {
+        let rest = said.lines().find_map(|line| line.strip_prefix(before));
+        let number = rest.and_then(|rest| rest.split([' ', '/']).next()).and_then(|number| number.parse().ok());
+        number.ok_or_else(|| format!("pgbench said {said}{wrong}")).unwrap()
+    };
+    (number("number of transactions actually processed: "), number("tps = "))
 }

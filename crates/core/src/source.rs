@@ -49,6 +49,13 @@ pub trait Source: Send + Sync {
 
     /// Hints that a take may bring something.
     fn ear(&self) -> Ear;
+
+    /// Asks the source to look by itself, this often, and to wake its ear when a take may bring something. Asked after a take
+    /// that brought nothing; the next take ends it, and so does time: ask again with a take every few seconds. `false` when it does
+    /// not, and the caller has to look at its own pace.
+    fn watch(&self, _every: Duration) -> bool {
+        false
+    }
 }
 
 /// What a take brought.

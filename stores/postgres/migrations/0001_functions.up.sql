@@ -1,17 +1,18 @@
 -- Appending and accepting from any language. Each append takes its transaction id before it draws a number.
 -- They run with their owner's rights, so that a producer needs nothing but EXECUTE on them.
 
-create function postroom.uuid7() returns text language sql volatile as $$
-  -- Random, with the time in front and version 7 in the bits for it.
-  select encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid())
-    placing substring(int8send((extract(epoch from clock_timestamp()) * 1000)::int8) from 3) from 1 for 6), 52, 1), 53, 1),
-    'hex')::uuid::text
-$$;
+-- Random, with the time in front and version 7 in the bits for it. (Not in SQL: that would be planned anew by every append.)
+create function postroom.uuid7() returns text language plpgsql volatile as $$
+begin
+  return encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid())
+    placing substring(int8send((date_part('epoch', clock_timestamp()) * 1000)::int8) from 3) from 1 for 6), 52, 1), 53, 1),
+    'hex')::uuid::text;
+end $$;
 
--- Says what is wrong with an event that cannot be appended.
-create function postroom.refuse(
+-- Says what is wrong with an event, if anything is. Asked when it is not plainly right: short, nothing empty, nothing odd.
+create function postroom.check_event(
   type text, id text, key text, aggregate_type text, aggregate_id text, tenant text, correlation_id text,
-  causation_id text, headers jsonb, attributes jsonb
+  causation_id text, headers jsonb, attributes jsonb, has_payload boolean
 ) returns void language plpgsql as $$
 declare f record;
 begin
@@ -34,8 +35,10 @@ begin
   if jsonb_typeof(headers) <> 'object' or jsonb_typeof(attributes) <> 'object' then
     raise exception 'event headers and attributes must be JSON objects' using errcode = 'invalid_parameter_value';
   end if;
-  raise exception 'event payload is null' using errcode = 'null_value_not_allowed',
-    hint = 'an event without data has the JSON payload null, which is the default';
+  if not has_payload then
+    raise exception 'event payload is null' using errcode = 'null_value_not_allowed',
+      hint = 'an event without data has the JSON payload null, which is the default';
+  end if;
 end $$;
 
 create function postroom.append(
@@ -51,22 +54,20 @@ declare
   at timestamptz := clock_timestamp();
   name text := coalesce(id, postroom.uuid7());
 begin
-  if (octet_length(type) between 1 and 255 and octet_length(name) between 1 and 64
-      and (key is null or octet_length(key) between 1 and 512)
-      and (aggregate_id is null or octet_length(aggregate_id) between 1 and 512)
-      and octet_length(coalesce(aggregate_type, 'x')) between 1 and 255 and octet_length(coalesce(tenant, 'x')) between 1 and 255
-      and octet_length(coalesce(correlation_id, 'x')) between 1 and 255 and octet_length(coalesce(causation_id, 'x')) between 1 and 255
-      and payload is not null
+  if (least(octet_length(type), octet_length(name), octet_length(key), octet_length(aggregate_type), octet_length(aggregate_id),
+        octet_length(tenant), octet_length(correlation_id), octet_length(causation_id)) > 0
+      and type is not null and payload is not null and octet_length(name) <= 64
+      and octet_length(concat(type, key, aggregate_type, aggregate_id, tenant, correlation_id, causation_id)) <= 255
       and concat(type, name, key, aggregate_type, aggregate_id, tenant, correlation_id, causation_id) !~ '[[:cntrl:]]'
-      and (headers is null or headers = '{}' or jsonb_typeof(headers) = 'object')
-      and (attributes is null or attributes = '{}' or jsonb_typeof(attributes) = 'object')) is not true then
-    perform postroom.refuse(type, name, key, aggregate_type, aggregate_id, tenant, correlation_id, causation_id, headers, attributes);
+      and jsonb_typeof(headers) = 'object' and jsonb_typeof(attributes) = 'object') is not true then
+    perform postroom.check_event(type, name, key, aggregate_type, aggregate_id, tenant, correlation_id, causation_id, headers,
+      attributes, payload is not null);
   end if;
   insert into postroom.log (
     seg, lane, schema_version, tx, seq, occurred_at, appended_at, available_at, id, type, key, aggregate_type, aggregate_id,
     tenant, content_type, headers, attributes, correlation_id, causation_id, payload
   ) values (
-    extract(epoch from at)::int8 / {segment} % {leaves},
+    date_part('epoch', at)::int8 / {segment} % {leaves},
     (hashtextextended(coalesce(key, aggregate_id, name), 0) & 9223372036854775807) % {lanes},
     coalesce(schema_version, 1), x, nextval('postroom.log_seq'), coalesce(occurred_at, at), at, available_at, name, type, key,
     aggregate_type, aggregate_id, tenant, null, nullif(headers, '{}'), nullif(attributes, '{}'),
@@ -93,22 +94,20 @@ begin
     raise exception 'event content_type is missing, longer than 255 bytes or has a control character'
       using errcode = 'invalid_parameter_value', hint = 'say what the bytes are, for instance application/pdf';
   end if;
-  if (octet_length(type) between 1 and 255 and octet_length(name) between 1 and 64
-      and (key is null or octet_length(key) between 1 and 512)
-      and (aggregate_id is null or octet_length(aggregate_id) between 1 and 512)
-      and octet_length(coalesce(aggregate_type, 'x')) between 1 and 255 and octet_length(coalesce(tenant, 'x')) between 1 and 255
-      and octet_length(coalesce(correlation_id, 'x')) between 1 and 255 and octet_length(coalesce(causation_id, 'x')) between 1 and 255
-      and payload is not null
+  if (least(octet_length(type), octet_length(name), octet_length(key), octet_length(aggregate_type), octet_length(aggregate_id),
+        octet_length(tenant), octet_length(correlation_id), octet_length(causation_id)) > 0
+      and type is not null and payload is not null and octet_length(name) <= 64
+      and octet_length(concat(type, key, aggregate_type, aggregate_id, tenant, correlation_id, causation_id)) <= 255
       and concat(type, name, key, aggregate_type, aggregate_id, tenant, correlation_id, causation_id) !~ '[[:cntrl:]]'
-      and (headers is null or headers = '{}' or jsonb_typeof(headers) = 'object')
-      and (attributes is null or attributes = '{}' or jsonb_typeof(attributes) = 'object')) is not true then
-    perform postroom.refuse(type, name, key, aggregate_type, aggregate_id, tenant, correlation_id, causation_id, headers, attributes);
+      and jsonb_typeof(headers) = 'object' and jsonb_typeof(attributes) = 'object') is not true then
+    perform postroom.check_event(type, name, key, aggregate_type, aggregate_id, tenant, correlation_id, causation_id, headers,
+      attributes, payload is not null);
   end if;
   insert into postroom.log (
     seg, lane, schema_version, tx, seq, occurred_at, appended_at, available_at, id, type, key, aggregate_type, aggregate_id,
     tenant, content_type, headers, attributes, correlation_id, causation_id, payload
   ) values (
-    extract(epoch from at)::int8 / {segment} % {leaves},
+    date_part('epoch', at)::int8 / {segment} % {leaves},
     (hashtextextended(coalesce(key, aggregate_id, name), 0) & 9223372036854775807) % {lanes},
     coalesce(schema_version, 1), x, nextval('postroom.log_seq'), coalesce(occurred_at, at), at, available_at, name, type, key,
     aggregate_type, aggregate_id, tenant, nullif(content_type, 'application/json'), nullif(headers, '{}'), nullif(attributes, '{}'),

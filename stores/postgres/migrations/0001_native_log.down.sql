@@ -1,6 +1,6 @@
 -- Removes what step 1 made, and the schema if nothing else is in it.
 drop function if exists postroom.append, postroom.append_bytes, postroom.append_many, postroom.append_once,
-  postroom.append_ordered, postroom.accept, postroom.uuid7, postroom.refuse;
+  postroom.append_ordered, postroom.accept, postroom.uuid7, postroom.check_event;
 drop view postroom.event;
 drop table postroom.lane, postroom.route, postroom.relay, postroom.checkpoint, postroom.delivery, postroom.attempt,
   postroom.inbox, postroom.audit, postroom.stat, postroom.append_key, postroom.truncated, postroom.evacuated,

@@ -62,6 +62,13 @@ impl Engine {
         self.more = take.more;
         let jitter = self.rng.f64();
         self.timing.looked(now, found, take.more, take.next_due, jitter);
+        if !found
+            && !take.more
+            && let Some(every) = self.timing.longest_pause()
+            && self.source.watch(every)
+        {
+            self.timing.watched(now, take.next_due);
+        }
         let idle = !found && !take.more && (take.standing.paused || (!take.retrying && others_idle));
         if self.options.drain && !found && !idle {
             self.timing.look_elsewhere(now);

@@ -11,6 +11,8 @@ use crate::options::{Poll, RelayOptions};
 const ERROR_PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 /// Between two looks when a drain waits for what it cannot take: another relay's, or a retry.
 const ELSEWHERE_PAUSE: Duration = Duration::from_millis(100);
+/// Between two looks while the source looks by itself.
+const WATCHED_PAUSE: Duration = Duration::from_secs(5);
 /// A change of health is told at once, but not more often than this.
 const RENEW_PAUSE_MIN: Duration = Duration::from_millis(200);
 
@@ -68,6 +70,16 @@ impl Timing {
         let pause =
             self.look_pause.mul_f64(1.0 - 0.2 * jitter).min(next_due.unwrap_or(Duration::MAX).max(self.poll.min));
         self.look_at = if more { now } else { now + pause };
+    }
+
+    /// The pause between two looks, if nothing was found for so long that it has become as long as it gets.
+    pub(super) fn longest_pause(&self) -> Option<Duration> {
+        (self.look_pause >= self.poll.max).then_some(self.poll.max)
+    }
+
+    /// The source looks by itself.
+    pub(super) fn watched(&mut self, now: Duration, next_due: Option<Duration>) {
+        self.look_at = now + WATCHED_PAUSE.max(self.poll.max).min(next_due.unwrap_or(Duration::MAX).max(self.poll.min));
     }
 
     /// A take failed.

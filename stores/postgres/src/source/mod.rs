@@ -20,9 +20,11 @@ mod standing;
 mod tail;
 mod take;
 pub(crate) mod unsettled;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex as SyncMutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use foldhash::HashMap;
@@ -44,6 +46,7 @@ use leaves::Leaves;
 pub(crate) use pulse::Pulse;
 use standing::Server;
 pub(crate) use tail::Tail;
+use watch::Watch;
 
 /// One route of this store as one relay sees it.
 pub(crate) struct PostgresSource(Arc<Shared>);
@@ -87,7 +90,7 @@ struct State {
     /// Which server was read.
     server: Option<Server>,
     /// Set when the last look found nothing.
-    quiet: Option<pulse::Quiet>,
+    quiet: Option<Arc<pulse::Quiet>>,
     /// Something must not be: nothing moves.
     halted: Option<String>,
     /// The time of the last look.
@@ -250,5 +253,14 @@ impl Source for PostgresSource {
 
     fn ear(&self) -> Ear {
         self.0.inner.wake.listen()
+    }
+
+    fn watch(&self, every: Duration) -> bool {
+        // Without a quiet state, or while a settle changes it, there is nothing to compare with.
+        let Ok(state) = self.0.state.try_lock() else { return false };
+        let quiet = state.quiet.as_ref().filter(|_| state.lost.is_empty() && self.0.inner.clock().is_none());
+        let Some(quiet) = quiet else { return false };
+        Watch::begin(&self.0.inner, &self.0.relay.boot, &self.0.route.name, Arc::clone(quiet), every);
+        true
     }
 }

@@ -16,14 +16,12 @@ use tokio::sync::Mutex;
 
 use super::position::Snapshot;
 use super::standing::Server;
+use super::watch::Watch;
 use crate::clock::Time;
 use crate::store::Inner;
 
-/// How old an answer may be that several routes share; and when they have found nothing for a while. Whoever asks and finds a
-/// change wakes the others, so it makes none of them later than its own next look.
-const SHARED_FOR: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(45));
-/// When a route has found nothing for a while.
-pub(super) const QUIET_MIN: Duration = Duration::from_millis(500);
+/// How old an answer may be that several routes share.
+const SHARED_FOR: Duration = Duration::from_millis(2);
 /// How long nothing has to be read again while nothing is written: time alone ends leases.
 const STILL_FOR: Duration = Duration::from_secs(1);
 
@@ -32,6 +30,7 @@ const STILL_FOR: Duration = Duration::from_secs(1);
 pub(crate) struct Pulse {
     routes: SyncMutex<BTreeSet<String>>,
     last: Mutex<Option<Felt>>,
+    pub(super) watch: SyncMutex<Watch>,
 }
 
 #[derive(Debug)]
@@ -86,7 +85,6 @@ pub(super) struct Quiet {
     pub(super) lanes: Vec<Option<String>>,
     pub(super) live: Vec<String>,
     pub(super) result: Take,
-    pub(super) since: Instant,
 }
 
 impl Quiet {
@@ -114,14 +112,12 @@ impl Pulse {
         self.routes.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Feels it for a route that has found nothing since then, or shares what was felt a moment ago if nobody gave a hint;
-    /// with the time of it.
-    pub(super) async fn feel(inner: &Arc<Inner>, quiet_since: Instant) -> Result<(Arc<Beat>, i64), StoreError> {
+    /// Feels it, or shares what was felt a moment ago for another route if nobody gave a hint; with the time of it.
+    pub(super) async fn feel(inner: &Arc<Inner>) -> Result<(Arc<Beat>, i64), StoreError> {
         let pulse = &inner.pulse;
         let mut last = pulse.last.lock().await;
         let (began, hints, clock) = (Instant::now(), inner.wake.given(), inner.clock());
-        let alone = pulse.routes() < 2 || quiet_since.elapsed() < QUIET_MIN;
-        let shared_for = if alone { SHARED_FOR.0 } else { SHARED_FOR.1 };
+        let shared_for = if pulse.routes() < 2 { Duration::ZERO } else { SHARED_FOR };
         let before = last.take().filter(|felt| clock.is_none() && felt.hints == hints);
         if let Some(felt) = before.as_ref().filter(|felt| felt.began.elapsed() < shared_for) {
             let shared = (Arc::clone(&felt.beat), felt.now);

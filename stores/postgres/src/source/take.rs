@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Instant;
 
 use postroom_core::{Budget, Standing, StoreError, Take, share_lanes};
 
 use super::hand::{self, Hand};
-use super::pulse::{Pulse, QUIET_MIN, Quiet};
+use super::pulse::{Pulse, Quiet};
 use super::standing::{self, Found};
+use super::watch::Watch;
 use super::{Out, Shared, State, own};
 use crate::clock::{Time, duration};
 use crate::database::Kind;
@@ -21,6 +21,7 @@ impl Shared {
     pub(super) async fn take(self: &Arc<Self>, budget: Budget) -> Result<Take, StoreError> {
         let mut guard = Arc::clone(&self.state).lock_owned().await;
         let state = &mut *guard;
+        Watch::end(&self.inner, &self.relay.boot, &self.route.name);
         self.absorb(state);
         // A caller did not wait for it.
         let handing = std::mem::take(&mut state.handing);
@@ -88,27 +89,22 @@ impl Shared {
 
     /// What the last look said, if still nothing can be found.
     async fn still_quiet(&self, state: &mut State) -> Result<Option<Take>, StoreError> {
-        let Some(since) = state.quiet.as_ref().map(|quiet| quiet.since).filter(|_| state.lost.is_empty()) else {
+        if state.quiet.is_none() || !state.lost.is_empty() {
             return Ok(None);
-        };
-        let (beat, now) = match Pulse::feel(&self.inner, since).await {
+        }
+        let (beat, now) = match Pulse::feel(&self.inner).await {
             Ok(felt) => felt,
             Err(error) => {
                 self.lose_all(state);
                 return Err(error);
             }
         };
-        let Some(quiet) = &state.quiet else { return Ok(None) };
-        if quiet.holds(&beat, now, &self.route.name) {
-            let next_due = quiet.result.next_due.and(quiet.due).map(|due| duration(due - now));
-            return Ok(Some(Take { next_due, ..quiet.result.clone() }));
-        }
-        state.quiet = None;
-        if since.elapsed() >= QUIET_MIN {
-            // Others may rely on an answer from before.
-            self.inner.wake.wake();
-        }
-        Ok(None)
+        let Some(quiet) = state.quiet.as_ref().filter(|quiet| quiet.holds(&beat, now, &self.route.name)) else {
+            state.quiet = None;
+            return Ok(None);
+        };
+        let next_due = quiet.result.next_due.and(quiet.due).map(|due| duration(due - now));
+        Ok(Some(Take { next_due, ..quiet.result.clone() }))
     }
 
     /// How the route stands. Lanes that are no longer ours are lost; all of them, if the server is not the one it was.
@@ -258,8 +254,7 @@ impl Shared {
             return;
         }
         let Found { last, server, live, .. } = found;
-        state.quiet =
-            Some(Quiet { last, running, server, due, lanes, live, result: result.clone(), since: Instant::now() });
+        state.quiet = Some(Arc::new(Quiet { last, running, server, due, lanes, live, result: result.clone() }));
     }
 }
 
