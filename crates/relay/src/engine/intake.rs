@@ -62,8 +62,11 @@ impl Engine {
         self.more = take.more;
         let jitter = self.rng.f64();
         self.timing.looked(now, found, take.more, take.next_due, jitter);
+        // What is settled after this take may leave something to look for.
+        let nothing_held = self.flights.is_empty() && self.ready.is_empty() && self.settler.is_empty();
         if !found
             && !take.more
+            && nothing_held
             && let Some(every) = self.timing.longest_pause()
             && self.source.watch(every)
         {

@@ -7,4 +7,5 @@ mod connection;
 mod order;
 mod shop;
 mod stopping;
+mod watching;
 mod windows;

@@ -15,5 +15,6 @@ mod locks;
 mod numbers;
 mod poolers;
 mod quantities;
+mod quiet;
 mod retention;
 mod schema;

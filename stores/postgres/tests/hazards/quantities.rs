@@ -207,20 +207,3 @@ async fn a_reader_far_behind_sees_late_commits_and_gets_over_gaps() {
     assert_eq!(came["late"], (0..6).map(|n| format!("late-{n}")).collect::<Vec<_>>());
     assert_eq!(bench.agrees().await, (appended + 6) as u64);
 }
-
-/// However long nothing came: a relay that serves one route has nobody to share an old answer with.
-#[tokio::test]
-async fn a_take_after_a_long_quiet_finds_what_was_committed_before_it() {
-    let bench = Bench::new().await;
-    let mut worker = Worker::on(&bench.another().await, LEASE).await;
-    for n in 0..3 {
-        let quiet = Instant::now();
-        while quiet.elapsed() < Duration::from_millis(700) {
-            assert!(worker.look(10).await.unwrap().deliveries.is_empty());
-        }
-        bench.append(&events(n, 1)).await;
-        let taken = worker.look(10).await.unwrap().deliveries;
-        assert_eq!(taken.len(), 1, "committed before the take began");
-        worker.settle(&taken).await.unwrap();
-    }
-}
