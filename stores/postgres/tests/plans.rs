@@ -1,4 +1,4 @@
-//! Which rows a statement looks at when nobody has analysed the table yet: after it was made, and after every crash,
+//! Which rows a statement looks at, and how, when nobody has analysed the table yet: after it was made, and after every crash,
 //! which makes the server forget what autovacuum waits for.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
@@ -80,4 +80,13 @@ async fn what_is_old_is_found_without_looking_at_all_that_is_not() {
         let plan = bench.plan(&old, &["timestamptz"]).await;
         assert!(plan.contains(index), "{plan}");
     }
+}
+
+/// Thousands of due deliveries may be in hand while others are looked for.
+#[tokio::test]
+async fn what_is_in_hand_is_left_out_without_comparing_each_with_all() {
+    let mut bench = Bench::new().await;
+    let due = include_str!("../src/sql/due.sql").replace("{columns}", "l.lane");
+    let plan = bench.plan(&due, &["text", "int2[]", "timestamptz", "int8[]", "int8", "int4"]).await;
+    assert!(plan.contains("delivery_due") && plan.contains("NOT (hashed SubPlan"), "{plan}");
 }

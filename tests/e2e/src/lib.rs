@@ -14,6 +14,7 @@
 mod binary;
 mod checker;
 mod journal;
+mod judge;
 mod ledger;
 mod producer;
 mod producers;
@@ -27,6 +28,7 @@ mod world;
 
 pub use checker::{Evidence, Findings};
 pub use journal::{Answer, Follower, Journal, Reception};
+pub use judge::Terms;
 pub use ledger::{Ledger, Written};
 pub use producer::Producer;
 pub use producers::Producers;

@@ -9,12 +9,11 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use postroom_conformance::servers::{Database, Servers};
-use postroom_e2e::{
-    Evidence, Findings, Follower, Ledger, Producers, Relays, Server, Watch, World, scale, until, within,
-};
+use postroom_e2e::{Follower, Producers, Relays, Server, Terms, Watch, World, scale, until, within};
 
 const IN_FLIGHT_MAX: usize = 64;
 const ROUTES: [&str; 2] = ["billing", "search"];
+const TERMS: Terms<'_> = Terms { routes: &ROUTES, in_flight_max: IN_FLIGHT_MAX };
 const RELAYS: usize = 3;
 const LEASE: Duration = Duration::from_secs(2);
 /// How far producers may be ahead of the relays, so that both are at work until the end.
@@ -96,20 +95,6 @@ fn inflict(fault: Fault, which: usize, relays: &mut Relays<'_>, server: &Server,
     }
 }
 
-/// Delivers what is left and compares everything; the program's own count must agree.
-fn judge(world: &World, ledger: &Ledger, faults: &BTreeMap<u32, usize>) -> Findings {
-    world.ok(&["relay", "run", "--drain"]);
-    let audit = world.run(&["audit"]);
-    assert_eq!(audit.code, 0, "the audit finds nothing missing: {}{}", audit.stdout, audit.stderr);
-    assert_eq!(world.json(&["dead", "ls"]), serde_json::json!([]), "nobody planted a dead letter");
-    let receptions = world.journal().read();
-    let evidence = Evidence { ledger, receptions: &receptions, routes: &ROUTES, faults, in_flight_max: IN_FLIGHT_MAX };
-    let findings = evidence.check();
-    assert_eq!(findings.violations, [""; 0], "{findings}");
-    assert!(!ledger.rolled_back.is_empty() && receptions.iter().any(|r| r.attempt > 1), "it was a real run");
-    findings
-}
-
 #[test]
 fn sixty_faults_under_a_hundred_thousand_events_lose_nothing_and_repeat_no_more_than_was_in_flight() {
     let (events, faults) = (100_000 * scale(), 60 * scale());
@@ -137,7 +122,7 @@ fn sixty_faults_under_a_hundred_thousand_events_lose_nothing_and_repeat_no_more_
     let ledger = producers.stop();
     let idle = watch.stop();
     let suffered = relays.stop();
-    let findings = judge(&world, &ledger, &suffered);
+    let findings = TERMS.judge(&world, &ledger, &suffered);
     println!(
         "{} events on {} routes, {RELAYS} relays, {faults} faults, {findings}, idle in transaction {idle:?} at most, {:.0} s",
         ledger.committed.len(),
@@ -163,7 +148,7 @@ fn graceful_restarts_of_one_of_three_under_load_repeat_nothing() {
     }
     let ledger = producers.stop();
     let suffered = relays.stop();
-    let findings = judge(&world, &ledger, &suffered);
+    let findings = TERMS.judge(&world, &ledger, &suffered);
     println!("{} events, {restarts} graceful restarts of one of {RELAYS} relays, {findings}", ledger.committed.len());
     assert_eq!(findings.duplicates, 0);
 }
@@ -221,7 +206,7 @@ fn behind_pgbouncer_kills_lose_nothing_and_repeat_no_more_than_was_in_flight() {
     until("all is produced", || producers.have_finished());
     let ledger = producers.stop();
     let suffered = relays.stop();
-    let findings = judge(&world, &ledger, &suffered);
+    let findings = TERMS.judge(&world, &ledger, &suffered);
     println!(
         "{} events behind PgBouncer, {kills} faults, {findings}, {:.0} s",
         ledger.committed.len(),

@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use postroom_e2e::{Evidence, Findings, Ledger, Producer, Relays, World, scale, until};
+use postroom_e2e::{Producer, Relays, Terms, World, scale, until};
 
 const IN_FLIGHT_MAX: usize = 16;
 const ROUTES: [&str; 2] = ["billing", "search"];
+const TERMS: Terms<'_> = Terms { routes: &ROUTES, in_flight_max: IN_FLIGHT_MAX };
 
 fn world(lease: &str) -> World {
     let world = World::with(
@@ -31,19 +32,6 @@ fn a_random_moment(world: &World) {
     until("deliveries go on", || journal.len() >= then);
 }
 
-/// Delivers what is left and compares everything; the program's own count must agree.
-fn judge(world: &World, ledger: &Ledger, faults: &BTreeMap<u32, usize>) -> Findings {
-    world.ok(&["relay", "run", "--drain"]);
-    assert_eq!(world.run(&["audit"]).code, 0, "the audit finds nothing missing");
-    assert_eq!(world.json(&["dead", "ls"]), serde_json::json!([]), "nobody planted a dead letter");
-    let receptions = world.journal().read();
-    let evidence = Evidence { ledger, receptions: &receptions, routes: &ROUTES, faults, in_flight_max: IN_FLIGHT_MAX };
-    let findings = evidence.check();
-    assert_eq!(findings.violations, [""; 0], "{findings}");
-    assert!(!ledger.rolled_back.is_empty() && receptions.iter().any(|r| r.attempt > 1), "it was a real run");
-    findings
-}
-
 #[test]
 fn fifty_kills_and_four_freezes_lose_nothing_and_repeat_no_more_than_was_in_flight() {
     let kills = 50 * scale();
@@ -65,7 +53,7 @@ fn fifty_kills_and_four_freezes_lose_nothing_and_repeat_no_more_than_was_in_flig
     }
     let ledger = producer.stop();
     let faults = relays.stop();
-    let findings = judge(&world, &ledger, &faults);
+    let findings = TERMS.judge(&world, &ledger, &faults);
     println!(
         "{} events on {} routes, {kills} kills, {} faults in all, {findings}, {:.0} s",
         ledger.committed.len(),
@@ -90,7 +78,7 @@ fn twenty_graceful_restarts_under_load_repeat_nothing() {
     }
     let ledger = producer.stop();
     relays.stop();
-    let findings = judge(&world, &ledger, &BTreeMap::new());
+    let findings = TERMS.judge(&world, &ledger, &BTreeMap::new());
     println!("{} events, {restarts} graceful restarts, {findings}", ledger.committed.len());
     assert_eq!(findings.duplicates, 0);
 }

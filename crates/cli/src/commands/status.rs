@@ -2,6 +2,7 @@
 //!
 //! Collects from every configured store; what cannot be asked is shown as down, never left out.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
@@ -181,7 +182,9 @@ fn render(report: &Report) -> String {
 
 /// `2 relays · store main: 120 events, 3 match no route · next: postroom dead ls`.
 fn last_line(report: &Report) -> String {
-    let alive = report.relays.iter().filter(|r| r.alive).count() as u64;
+    // One that serves several stores is a row in each.
+    let alive: BTreeSet<&str> = report.relays.iter().filter(|r| r.alive).map(|r| r.boot.as_str()).collect();
+    let alive = alive.len() as u64;
     let mut parts = vec![count(alive, "relay")];
     for store in &report.stores {
         let mut part = format!("store {}: ", store.store);
@@ -214,6 +217,8 @@ fn last_line(report: &Report) -> String {
 
 #[cfg(test)]
 mod tests {
+    use postroom_core::Timestamp;
+
     use super::*;
 
     fn route(name: &str, state: RouteState) -> RouteStatus {
@@ -244,6 +249,23 @@ mod tests {
         let sick = RouteStatus { dead: 2, delivered: 9, rate: 1.25, ..route("orders", RouteState::Running) };
         let report = Report { routes: vec![sick, busy], stores: vec![store(true)], ..Report::default() };
         insta::assert_snapshot!(render(&report));
+    }
+
+    #[test]
+    fn a_relay_that_serves_two_stores_is_one_relay() {
+        let row = |store: &str, boot: &str| RelayRow {
+            store: store.into(),
+            relay: "postroom".into(),
+            boot: boot.into(),
+            version: "1".into(),
+            alive: true,
+            started_at: Timestamp::UNIX_EPOCH,
+            seen_at: Timestamp::UNIX_EPOCH,
+            lanes: 0,
+            routes: Vec::new(),
+        };
+        let relays = vec![row("orders", "a"), row("billing", "a"), row("orders", "b")];
+        assert_eq!(last_line(&Report { relays, ..Report::default() }), "2 relays");
     }
 
     #[test]

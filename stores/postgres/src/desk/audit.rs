@@ -19,9 +19,6 @@ pub(super) async fn audit(inner: &Inner) -> Result<Vec<AuditRow>, StoreError> {
 }
 
 async fn rows(session: &mut Session, store: &str) -> Result<Vec<AuditRow>, Fault> {
-    session.sql.query("set local enable_seqscan = on").execute(&mut *session.conn).await?;
-    // Compiling a plan over all leaves takes seconds, running it on a small log a millisecond.
-    session.sql.query("set local jit = off").execute(&mut *session.conn).await?;
     let rows = session.sql.query(include_str!("../sql/audit.sql")).fetch_all(&mut *session.conn).await?;
     rows.iter().map(|row| compare(store, row)).collect()
 }

@@ -1,6 +1,6 @@
 //! Chooses what a take hands out, within its budget, and what must wait behind an earlier event of its key.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -104,7 +104,8 @@ impl Shared {
             return Ok(false);
         }
         let in_hand: Vec<i64> = state.out.keys().filter(|handle| **handle < 0).map(|handle| -handle).collect();
-        let limit = i64::try_from(hand.rows.min(super::take::ROWS_MAX) + 1).unwrap_or(i64::MAX);
+        // Of each lane its share and one more, which tells whether there is more.
+        let limit = hand.rows.min(super::take::ROWS_MAX) / lanes.len().max(1) + 1;
         let (route, text, now) = (self.route.name.clone(), Arc::clone(&self.texts.due), state.now);
         let rows = self
             .inner
@@ -112,13 +113,16 @@ impl Shared {
             .attempt("take", Kind::Statements, move |session| {
                 Box::pin(async move {
                     let statement = session.sql.query_made(text).bind(route).bind(lanes).bind(Time(now)).bind(in_hand);
-                    Ok(statement.bind(limit).bind(super::own::INLINE).fetch_all(&mut *session.conn).await?)
+                    let statement = statement.bind(i64::try_from(limit).unwrap_or(i64::MAX)).bind(super::own::INLINE);
+                    Ok(statement.fetch_all(&mut *session.conn).await?)
                 })
             })
             .await?;
+        let mut found: BTreeMap<i16, usize> = BTreeMap::new();
         for row in &rows {
             let logged = Logged::read(row)?;
             let Some(lane) = state.lanes.get(&logged.lane) else { continue };
+            *found.entry(logged.lane).or_default() += 1;
             if !hand.fits(logged.bytes()) {
                 return Ok(false);
             }
@@ -130,7 +134,7 @@ impl Shared {
                 logged,
             });
         }
-        Ok(i64::try_from(rows.len()).unwrap_or(0) < limit)
+        Ok(found.values().all(|found| *found < limit))
     }
 
     /// Hands out what was read, of each lane about as much as of the others: that keeps them equally far, and they can be

@@ -182,9 +182,10 @@ impl Shared {
     /// than the next. Says whether there is nothing more.
     async fn choose(&self, state: &mut State, found: &Found, open: &[i16], hand: &mut Hand) -> Result<bool, Fault> {
         let mut all = self.again(state, open, hand).await?;
-        if all && found.lanes.iter().any(|row| open.contains(&row.lane) && row.due.is_some_and(|due| due <= found.now))
-        {
-            all = self.due(state, open.to_vec(), hand).await?;
+        let is_due = |row: &&standing::LaneRow| open.contains(&row.lane) && row.due.is_some_and(|due| due <= found.now);
+        let due: Vec<i16> = found.lanes.iter().filter(is_due).map(|row| row.lane).collect();
+        if all && !due.is_empty() {
+            all = self.due(state, due, hand).await?;
         }
         let mut seen = 0;
         // Late rows come back through `again`, so they are looked at before what was read behind them.

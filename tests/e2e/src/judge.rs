@@ -1,0 +1,32 @@
+//! The end of a campaign: delivers what is left, and compares everything.
+
+use std::collections::BTreeMap;
+
+use crate::checker::{Evidence, Findings};
+use crate::ledger::Ledger;
+use crate::world::World;
+
+/// What a campaign's relays were told.
+#[derive(Debug, Clone, Copy)]
+pub struct Terms<'t> {
+    /// Their routes.
+    pub routes: &'t [&'t str],
+    /// The bound of what a fault may repeat.
+    pub in_flight_max: usize,
+}
+
+impl Terms<'_> {
+    /// Finds nothing lost, invented, swapped, or repeated more often than the faults explain; the program's own count must agree.
+    pub fn judge(&self, world: &World, ledger: &Ledger, faults: &BTreeMap<u32, usize>) -> Findings {
+        world.ok(&["relay", "run", "--drain"]);
+        let audit = world.run(&["audit"]);
+        assert_eq!(audit.code, 0, "the audit finds nothing missing: {}{}", audit.stdout, audit.stderr);
+        assert_eq!(world.json(&["dead", "ls"]), serde_json::json!([]), "nobody planted a dead letter");
+        let receptions = world.journal().read();
+        let Self { routes, in_flight_max } = *self;
+        let findings = Evidence { ledger, receptions: &receptions, routes, faults, in_flight_max }.check();
+        assert_eq!(findings.violations, [""; 0], "{findings}");
+        assert!(!ledger.rolled_back.is_empty() && receptions.iter().any(|r| r.attempt > 1), "it was a real run");
+        findings
+    }
+}
