@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use postroom_core::{
-    Budget, Desk, Ear, Event, Lease, RelayIdentity, RouteDefinition, RouteHealth, Schema, Settlement, Source, Standing,
-    Store, StoreError, Take, Upkeep, Wake,
+    Budget, Desk, Ear, Failure, Lease, RelayIdentity, RouteDefinition, RouteHealth, Schema, Settlement, Source,
+    Standing, Store, StoreError, Take, Upkeep, Wake,
 };
 use postroom_memory::Memory;
 use postroom_relay::{Relay, RouteRun};
@@ -111,12 +111,11 @@ async fn a_watched_route_is_looked_at_seldom_and_at_once_when_it_is_told() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watched_route_looks_when_something_is_due_and_when_nobody_tells() {
-    let (shop, store) = Watching::started().await;
-    shop.transport.fail_next(1, postroom_core::Failure::transient("t", "once"));
-    Desk::append(&shop.store, &[Event::new("order.placed").id("e1").key("k")]).await.unwrap();
+    let (shop, _) = Watching::started().await;
+    shop.transport.fail_next(1, Failure::transient("t", "once"));
+    shop.append("e1", "k").await;
     let appended = Instant::now();
     shop.transport.delivered(1).await;
     // At most five seconds until it looks by itself, and the pause of the retry.
     assert!(appended.elapsed() < Duration::from_millis(5_500), "{:?}", appended.elapsed());
-    drop(store);
 }

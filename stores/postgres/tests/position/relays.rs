@@ -12,7 +12,7 @@ use crate::shop::Shop;
 /// Most deliveries in hand.
 const IN_HAND: usize = 200;
 const LEASE: Duration = Duration::from_millis(400);
-/// Between two looks that find nothing after the load: routes share what they have found out for up to a poll interval.
+/// Between two looks that find nothing after the load: as long as a relay's own, and longer than routes share what they have read.
 const LOOK: Duration = Duration::from_millis(50);
 /// How long the last relay may take after the load.
 const PATIENCE: Duration = Duration::from_mins(1);
