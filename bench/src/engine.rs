@@ -181,5 +181,5 @@ impl Transport for Later {
 }
 
 fn capabilities(name: &'static str) -> Capabilities {
-    Capabilities { name, pipelines_key: false, in_flight_max: None, envelope_bytes_max: None }
+    Capabilities::plain(name)
 }

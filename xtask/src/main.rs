@@ -10,7 +10,7 @@ use std::process::{Command, ExitCode};
 const USAGE: &str = "usage:
   cargo xtask lint                        format and lints, warnings are errors
   cargo xtask docs                        writes the lists of keys and commands in docs/ anew
-  cargo xtask services up|down|status     real servers for tests: PostgreSQL, PgBouncer
+  cargo xtask services up|down|status     real servers for tests: PostgreSQL, PgBouncer, Kafka, RabbitMQ, NATS, Redis
   cargo xtask simulate [--seeds N] [--from SEED]
                                           the simulation over N seeds (default 2000); prints the first seed that fails
   cargo xtask stress [--minutes N]        the PostgreSQL store under load while relays die (default 10); prints its figures

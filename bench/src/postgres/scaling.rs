@@ -85,7 +85,7 @@ struct Later(Arc<AtomicU64>);
 #[async_trait]
 impl Transport for Later {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { name: "later", pipelines_key: false, in_flight_max: None, envelope_bytes_max: None }
+        Capabilities::plain("later")
     }
 
     async fn deliver(&self, batch: Vec<Outbound>) {

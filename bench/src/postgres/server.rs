@@ -38,7 +38,7 @@ impl Server {
         let state = State::read().map_err(|error| error.to_string())?;
         let running = state.as_ref().and_then(|state| state.servers.get("postgres"));
         match running.filter(|running| running.process.is_running()) {
-            Some(running) => Ok(Self { url: format!("postgres://postgres@127.0.0.1:{}", running.port) }),
+            Some(running) => Ok(Self { url: format!("postgres://postgres@127.0.0.1:{}", running.site.port) }),
             None => Err("no PostgreSQL to measure on: run `cargo xtask services up`, or set POSTROOM_BENCH_PG to \
                          postgres://user@host:port of a server on this machine"
                 .to_owned()),

@@ -99,7 +99,7 @@ impl<const FAULT: u8> Shelf<FAULT> {
 #[async_trait]
 impl<const FAULT: u8> Transport for ToShelf<FAULT> {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { name: "shelf", pipelines_key: false, in_flight_max: None, envelope_bytes_max: None }
+        Capabilities::plain("shelf")
     }
 
     async fn deliver(&self, batch: Vec<Outbound>) {

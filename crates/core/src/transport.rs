@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 use tokio::sync::mpsc;
 
 use crate::event::Event;
@@ -26,6 +27,12 @@ pub trait Transport: fmt::Debug + Send + Sync {
     /// Starts the delivery of a batch.
     async fn deliver(&self, batch: Vec<Outbound>);
 
+    /// Looks whether deliveries would get through, without sending one: connects, looks up what it needs there and
+    /// whether it may use it. Changes nothing at the destination. One with nothing to look up finds nothing.
+    async fn check(&self) -> Vec<Finding> {
+        Vec::new()
+    }
+
     /// Ends connections and child processes. Called once, after the last outcome or when the grace is over.
     async fn close(&self);
 }
@@ -41,6 +48,37 @@ pub struct Capabilities {
     pub in_flight_max: Option<usize>,
     /// Largest encoded envelope it can carry; it refuses larger ones itself, as a permanent failure of that event.
     pub envelope_bytes_max: Option<usize>,
+    /// Whether it has a place for what will not be tried again; see [`Outbound::burial`].
+    pub buries: bool,
+}
+
+impl Capabilities {
+    /// Of a transport that can nothing special.
+    pub fn plain(name: &'static str) -> Self {
+        Self { name, pipelines_key: false, in_flight_max: None, envelope_bytes_max: None, buries: false }
+    }
+}
+
+/// One thing [`Transport::check`] found out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Finding {
+    /// As it should be, in a few words: `topic orders.v1 has 12 partitions`.
+    Fine(String),
+    /// It works, but promises less than people may expect: a code, what, and what to do about it.
+    Warning(&'static str, String, String),
+    /// Deliveries would fail like this.
+    Problem(Failure),
+}
+
+/// Why an event is dead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Burial {
+    /// What came of the last try.
+    pub failure: Failure,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// When the last try failed.
+    pub at: Timestamp,
 }
 
 /// What came of one try.
@@ -59,6 +97,9 @@ pub struct Outbound {
     pub event: Arc<Event>,
     /// Its number in the log, if it has one.
     pub position: Option<i64>,
+    /// Set when the event is dead and goes to the transport's place for such, by its leave ([`Capabilities::buries`]).
+    /// It counts as a dead letter when this is reported `Ok`, and is tried again when not.
+    pub burial: Option<Burial>,
     report: Option<mpsc::UnboundedSender<(u64, Outcome)>>,
 }
 
@@ -71,7 +112,7 @@ impl Outbound {
         position: Option<i64>,
         report: mpsc::UnboundedSender<(u64, Outcome)>,
     ) -> Self {
-        Self { ticket, attempt, event, position, report: Some(report) }
+        Self { ticket, attempt, event, position, burial: None, report: Some(report) }
     }
 
     /// Says what came of it.

@@ -7,9 +7,9 @@ use postroom_core::{Limits, Schema, Store, StoreError, StoreErrorKind, Upkeep};
 use postroom_postgres::{Pooler, Postgres, PostgresOptions};
 use postroom_sqlite::{Sqlite, SqliteOptions};
 
-use crate::config::StoreConfig;
 #[cfg(feature = "postgres")]
-use crate::config::{PoolerConfig, StoreUrl};
+use crate::config::PoolerConfig;
+use crate::config::StoreConfig;
 
 /// What to do with a database that is not there yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,7 +83,7 @@ fn postgres(store: &StoreConfig) -> PostgresOptions {
         PoolerConfig::Transaction => Pooler::Transaction,
     };
     let mut options = PostgresOptions::new(&store.name, url)
-        .urls(std::iter::once(url).chain(store.more_urls.iter().map(StoreUrl::expose)))
+        .urls(std::iter::once(url).chain(store.more_urls.iter().map(postroom_core::SecretUrl::expose)))
         .schema(&config.schema)
         .pooler(pooler);
     if let Some(lanes) = config.lanes {

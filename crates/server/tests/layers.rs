@@ -414,7 +414,7 @@ fn a_list_of_urls_is_read_from_everywhere_and_no_password_of_it_is_shown() {
         let store = config.store(None).unwrap();
         assert_eq!(store.url.expose(), "postgres://shop:canary@one/shop");
         assert_eq!(
-            store.more_urls.iter().map(postroom_server::config::StoreUrl::expose).collect::<Vec<_>>(),
+            store.more_urls.iter().map(postroom_core::SecretUrl::expose).collect::<Vec<_>>(),
             ["postgresql://shop:canary@two/shop"]
         );
         assert_eq!((store.postgres.schema.as_str(), store.postgres.lanes), ("postroom", Some(4)));

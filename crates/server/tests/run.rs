@@ -8,9 +8,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use postroom_core::SecretUrl;
 use postroom_core::{Delivery, Event, RouteHealth, StoreErrorKind, Verdict};
 use postroom_relay::{NoObserver, Observer};
-use postroom_server::config::{Config, Sources, StoreConfig, StoreUrl, load};
+use postroom_server::config::{Config, Sources, StoreConfig, load};
 use postroom_server::relay::{RunError, RunOptions, run};
 use postroom_server::stores::{self, IfMissing};
 use tempfile::TempDir;
@@ -99,7 +100,7 @@ async fn looking_at_the_schema_of_a_store_that_is_not_there_creates_nothing() {
 async fn a_store_of_another_build_is_refused_without_its_password() {
     let store = StoreConfig {
         name: "main".into(),
-        url: StoreUrl::new("oracle://shop:canary@db/shop"),
+        url: SecretUrl::new("oracle://shop:canary@db/shop"),
         more_urls: Vec::new(),
         source: "/shop".into(),
         poll: postroom_relay::Poll::default(),

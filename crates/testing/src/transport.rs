@@ -92,8 +92,7 @@ struct Counts {
 impl ScriptedTransport {
     /// A transport that delivers everything.
     pub fn new() -> Self {
-        let none =
-            Capabilities { name: "scripted", pipelines_key: false, in_flight_max: None, envelope_bytes_max: None };
+        let none = Capabilities::plain("scripted");
         Self::with(none)
     }
 

@@ -36,7 +36,7 @@ struct Flaky {
 #[async_trait]
 impl Transport for Flaky {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { name: "flaky", pipelines_key: false, in_flight_max: None, envelope_bytes_max: None }
+        Capabilities::plain("flaky")
     }
 
     async fn deliver(&self, batch: Vec<Outbound>) {

@@ -77,12 +77,7 @@ impl Exec {
 #[async_trait]
 impl Transport for Exec {
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            name: "exec",
-            pipelines_key: false,
-            in_flight_max: Some(self.options.in_flight.max(1)),
-            envelope_bytes_max: None,
-        }
+        Capabilities { in_flight_max: Some(self.options.in_flight.max(1)), ..Capabilities::plain("exec") }
     }
 
     async fn deliver(&self, batch: Vec<Outbound>) {

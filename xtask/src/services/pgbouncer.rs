@@ -9,10 +9,8 @@ use std::path::{Path, PathBuf};
 
 use nix::sys::signal::Signal;
 use postroom_conformance::servers::{
-    LOCKED_PASSWORD, LOCKED_ROLE, Process, State, as_postgres, program, run, wait_until,
+    LOCKED_PASSWORD, LOCKED_ROLE, PATIENCE, Process, Server, Site, State, as_postgres, program, run, wait_until,
 };
-
-use super::{PATIENCE, Server};
 
 pub(super) struct PgBouncer;
 
@@ -21,28 +19,31 @@ impl Server for PgBouncer {
         "pgbouncer"
     }
 
-    fn start(&self, folder: &Path, port: u16, so_far: &State) -> io::Result<Process> {
-        let postgres = so_far.servers.get("postgres").map(|running| running.port);
+    fn prepare(&self, site: &Site, so_far: &State) -> io::Result<()> {
+        let postgres = so_far.servers.get("postgres").map(|running| running.site.port);
         let postgres = postgres.ok_or_else(|| io::Error::other("PgBouncer needs PostgreSQL"))?;
-        let config = folder.join("pgbouncer.ini");
-        fs::write(&config, settings(folder, port, postgres))?;
-        fs::write(folder.join("access"), access())?;
-        fs::write(folder.join("users"), format!("\"postgres\" \"\"\n\"{LOCKED_ROLE}\" \"{LOCKED_PASSWORD}\"\n"))?;
+        fs::write(site.folder.join("pgbouncer.ini"), settings(&site.folder, site.port, postgres))?;
+        fs::write(site.folder.join("access"), access())?;
+        fs::write(site.folder.join("users"), format!("\"postgres\" \"\"\n\"{LOCKED_ROLE}\" \"{LOCKED_PASSWORD}\"\n"))
+    }
+
+    fn start(&self, site: &Site) -> io::Result<Process> {
+        let config = site.folder.join("pgbouncer.ini");
         run(as_postgres(program("pgbouncer", "pgbouncer")?).arg("--daemon").arg(config))?;
         let mut process = None;
         wait_until(PATIENCE, || {
-            process = written_process(folder);
+            process = written_process(&site.folder);
             process.is_some()
         });
         process.ok_or_else(|| io::Error::other("PgBouncer writes no process id"))
     }
 
-    fn answers(&self, port: u16) -> bool {
-        super::postgres::select_one(port)
+    fn answers(&self, site: &Site) -> bool {
+        super::postgres::select_one(site.port)
     }
 
-    fn log(&self, folder: &Path) -> PathBuf {
-        folder.join("pgbouncer.log")
+    fn log(&self, site: &Site) -> PathBuf {
+        site.folder.join("pgbouncer.log")
     }
 
     /// Its immediate shutdown; the milder one waits for clients.

@@ -1,13 +1,11 @@
 //! PostgreSQL 15, and the template that tests copy for clusters of their own.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use nix::sys::signal::Signal;
-use postroom_conformance::servers::{Postmaster, Process, State, owned_folder, program};
-
-use super::Server;
+use postroom_conformance::servers::{Postmaster, Process, Server, Site, State, owned_folder, program};
 
 const SETTINGS: &[(&str, &str)] = &[
     ("max_connections", "300"),
@@ -23,22 +21,25 @@ impl Server for Postgres {
         "postgres"
     }
 
-    fn start(&self, folder: &Path, port: u16, so_far: &State) -> io::Result<Process> {
+    fn prepare(&self, site: &Site, so_far: &State) -> io::Result<()> {
         let template = so_far.template();
         owned_folder(&template)?;
-        Postmaster::new(template.clone(), port).init()?;
-        let postmaster = Postmaster::new(folder.to_owned(), port);
+        Postmaster::new(template.clone(), site.port).init()?;
+        let postmaster = Postmaster::new(site.folder.clone(), site.port);
         postmaster.copy_of(&template)?;
-        postmaster.configure(SETTINGS)?;
-        postmaster.start()
+        postmaster.configure(SETTINGS)
     }
 
-    fn answers(&self, port: u16) -> bool {
-        select_one(port)
+    fn start(&self, site: &Site) -> io::Result<Process> {
+        Postmaster::new(site.folder.clone(), site.port).start()
     }
 
-    fn log(&self, folder: &Path) -> PathBuf {
-        Postmaster::new(folder.to_owned(), 0).log()
+    fn answers(&self, site: &Site) -> bool {
+        select_one(site.port)
+    }
+
+    fn log(&self, site: &Site) -> PathBuf {
+        Postmaster::new(site.folder.clone(), site.port).log()
     }
 
     /// Its fast shutdown.

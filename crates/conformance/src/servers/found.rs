@@ -1,6 +1,6 @@
 //! The shared servers as a test sees them.
 
-use super::{LOCKED_ROLE, Running, State};
+use super::{Certificates, LOCKED_ROLE, Running, Site, State};
 
 /// The servers that `cargo xtask services up` has started.
 #[derive(Debug, Clone)]
@@ -45,12 +45,26 @@ impl Servers {
     /// # Panics
     ///
     /// When it does not run.
-    #[expect(clippy::panic, reason = "for tests")]
     pub fn port(&self, server: &str) -> u16 {
+        self.site(server).port
+    }
+
+    /// Where a server lives, with all its ports.
+    ///
+    /// # Panics
+    ///
+    /// When it does not run.
+    #[expect(clippy::panic, reason = "for tests")]
+    pub fn site(&self, server: &str) -> &Site {
         match self.state.servers.get(server) {
-            Some(Running { port, process }) if process.is_running() => *port,
+            Some(Running { site, process }) if process.is_running() => site,
             _ => panic!("{server} does not run: run cargo xtask services up"),
         }
+    }
+
+    /// What they show to those who want to talk in private.
+    pub fn certificates(&self) -> Certificates {
+        self.state.certificates()
     }
 
     pub(super) fn state(&self) -> &State {

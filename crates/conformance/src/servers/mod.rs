@@ -1,12 +1,16 @@
 //! Real servers for the tests of every crate.
 //!
 //! `cargo xtask services up` starts the shared ones and writes down where they are ([`State`]); tests find them with
-//! `Servers` and take a `Database` or a `Schema` each. What breaks a server has a private `Cluster`; what breaks
+//! `Servers` and take a `Database`, a `Schema`, a topic or a queue each. What breaks a server has a private `Cluster` or [`OwnServer`]; what breaks
 //! the way to it goes through a `FaultProxy`. Without the feature `servers` only the parts are here that start, find
 //! and end servers, so that `xtask` needs no client.
 
+pub mod brokers;
+mod certificates;
+mod own;
 mod postmaster;
 mod process;
+mod server;
 mod state;
 mod system;
 
@@ -19,8 +23,11 @@ mod found;
 #[cfg(feature = "servers")]
 pub mod proxy;
 
+pub use certificates::{CLIENT_NAME, Certificates, Identity};
+pub use own::OwnServer;
 pub use postmaster::{LOCKED_PASSWORD, LOCKED_ROLE, Postmaster};
 pub use process::Process;
+pub use server::{PATIENCE, Server, Site, end_leftovers, start};
 pub use state::{Running, State};
 pub use system::{as_postgres, free_port, is_root, owned_folder, program, run, tail, unique_folder, wait_until};
 

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::Process;
+use super::certificates::{self, Certificates};
+use super::{Process, Site};
 
 /// What `services up` has started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,10 +20,10 @@ pub struct State {
 }
 
 /// One server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Running {
-    /// Where it listens on 127.0.0.1.
-    pub port: u16,
+    /// Where it lives and listens.
+    pub site: Site,
     /// What to ask whether it is there, and to end.
     pub process: Process,
 }
@@ -69,6 +70,16 @@ impl State {
     /// A freshly made data folder that is only ever copied: `initdb` takes most of a second, a copy 40 ms.
     pub fn template(&self) -> PathBuf {
         self.folder.join("template")
+    }
+
+    /// What the servers show to those who want to talk in private.
+    pub fn certificates(&self) -> Certificates {
+        Certificates::at(certificates::folder(&self.folder))
+    }
+
+    /// The tests' own brokers, here for the same reason as [`State::clusters`].
+    pub fn own(&self) -> PathBuf {
+        self.folder.join("own")
     }
 
     /// The tests' own clusters, here so that `services down` finds those whose test was killed.

@@ -137,7 +137,7 @@ pub(super) struct Road(pub(super) Arc<Destination>);
 #[async_trait]
 impl Transport for Road {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { name: "sim", pipelines_key: false, in_flight_max: None, envelope_bytes_max: None }
+        Capabilities::plain("sim")
     }
 
     async fn deliver(&self, batch: Vec<Outbound>) {

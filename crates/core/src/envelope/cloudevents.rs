@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value;
 
-use super::{Envelope, position_header};
+use super::{Binding, Envelope, position_header};
 use crate::event::Event;
 use crate::failure::Failure;
 
@@ -30,10 +30,10 @@ const RESERVED: [&str; 15] = [
 ];
 const STRUCTURED: &str = "application/cloudevents+json";
 
-/// The payload as it is, everything else in headers with this prefix.
-pub(super) fn binary(event: &Event, position: Option<i64>, source: &str, prefix: &str) -> Envelope {
-    let mut headers: Vec<(String, String)> =
-        attributes(event, position, source).into_iter().map(|(k, v)| (format!("{prefix}{k}"), v)).collect();
+/// The payload as it is, everything else in headers as the transport spells them.
+pub(super) fn binary(event: &Event, position: Option<i64>, source: &str, binding: Binding) -> Envelope {
+    let header = |(name, value): (String, String)| (format!("{}{name}", binding.prefix()), binding.value(value));
+    let mut headers: Vec<(String, String)> = attributes(event, position, source).into_iter().map(header).collect();
     headers.extend(position_header(position));
     headers.extend(event.headers.iter().map(|(k, v)| (k.clone(), v.clone())));
     Envelope { content_type: event.content_type.clone(), headers, body: event.payload.clone() }
@@ -111,7 +111,7 @@ fn attributes(event: &Event, position: Option<i64>, source: &str) -> Vec<(String
 mod tests {
     use serde_json::json;
 
-    use super::super::{Binding, Encoder, Format};
+    use super::super::{Encoder, Format};
     use super::*;
     use crate::event::JSON;
 
@@ -166,6 +166,25 @@ mod tests {
         assert_eq!(header("ce_id"), Some("e-1"));
         assert_eq!(header("ce_sequence"), None, "no position, no sequence");
         assert_eq!(header("traceparent"), Some("00-abc-def-01"));
+    }
+
+    #[test]
+    fn each_binding_spells_attributes_and_the_content_type_its_own_way() {
+        let event = event().aggregate("order", "Grüße 100%");
+        for (binding, name, subject, content_type) in [
+            (Binding::Kafka, "ce_subject", "Grüße 100%", Some("content-type")),
+            (Binding::Redis, "ce_subject", "Grüße 100%", Some("content-type")),
+            (Binding::Amqp, "ce-subject", "Grüße 100%", None),
+            (Binding::Http, "ce-subject", "Gr%C3%BC%C3%9Fe%20100%25", None),
+            (Binding::Nats, "ce-subject", "Gr%C3%BC%C3%9Fe%20100%25", Some("ce-datacontenttype")),
+        ] {
+            let envelope = Encoder::new(Format::CloudEventsBinary, binding, "/s").encode(&event, None).unwrap();
+            let header = |name: &str| envelope.headers.iter().find(|(k, _)| k == name).map(|(_, v)| v.as_str());
+            assert_eq!(header(name), Some(subject), "{binding:?}");
+            assert_eq!(content_type.and_then(header), content_type.map(|_| JSON), "{binding:?}");
+        }
+        let nats = Encoder::new(Format::CloudEventsStructured, Binding::Nats, "/s").encode(&event, None).unwrap();
+        assert_eq!(nats.headers[0], ("content-type".to_owned(), STRUCTURED.to_owned()));
     }
 
     #[test]

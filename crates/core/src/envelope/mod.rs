@@ -27,22 +27,58 @@ pub enum Format {
     Fields(FieldTable),
 }
 
-/// How a transport spells CloudEvents headers in binary mode.
+/// How a transport spells headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Binding {
-    /// `ce_id`, with `content-type` beside them.
+    /// `ce_id`, with `content-type` among the headers.
     Kafka,
-    /// `ce-id`, with the content type where the protocol has a place for it.
+    /// `ce-id`, percent-encoded; the content type has a place of its own.
     Http,
+    /// `ce-id`, percent-encoded, with `ce-datacontenttype` or `content-type` among the headers.
+    Nats,
+    /// `ce-id` as it is; the content type has a place of its own. For AMQP 0-9-1, which has no published binding.
+    Amqp,
+    /// `ce_id`, with `content-type` among the fields. There is no published binding.
+    Redis,
 }
 
 impl Binding {
     fn prefix(self) -> &'static str {
         match self {
-            Self::Kafka => "ce_",
-            Self::Http => "ce-",
+            Self::Kafka | Self::Redis => "ce_",
+            Self::Http | Self::Nats | Self::Amqp => "ce-",
         }
     }
+
+    /// What the header for the content type is called, where it is one of the headers.
+    fn content_type(self, binary: bool) -> Option<&'static str> {
+        match self {
+            Self::Nats if binary => Some("ce-datacontenttype"),
+            Self::Kafka | Self::Nats | Self::Redis => Some("content-type"),
+            Self::Http | Self::Amqp => None,
+        }
+    }
+
+    /// A CloudEvents attribute as a header's value.
+    fn value(self, text: String) -> String {
+        match self {
+            Self::Http | Self::Nats => percent_encoded(text),
+            Self::Kafka | Self::Amqp | Self::Redis => text,
+        }
+    }
+}
+
+/// As the HTTP binding of CloudEvents wants it: what is not printable ASCII, space, `"` and `%`.
+fn percent_encoded(text: String) -> String {
+    let plain = |b: u8| (0x21..=0x7e).contains(&b) && b != b'"' && b != b'%';
+    if text.bytes().all(plain) {
+        return text;
+    }
+    let mut encoded = String::with_capacity(text.len() + 16);
+    for byte in text.bytes() {
+        if plain(byte) { encoded.push(char::from(byte)) } else { encoded.push_str(&format!("%{byte:02X}")) }
+    }
+    encoded
 }
 
 /// An event ready for the wire.
@@ -50,7 +86,7 @@ impl Binding {
 pub struct Envelope {
     /// What the body is.
     pub content_type: String,
-    /// Headers in order.
+    /// Headers in order: ours, then the event's own. The first of a name counts.
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: Bytes,
@@ -72,12 +108,17 @@ impl Encoder {
 
     /// Encodes one event; `position` is its number in the log, if it has one.
     pub fn encode(&self, event: &Event, position: Option<i64>) -> Result<Envelope, Failure> {
-        match &self.format {
-            Format::CloudEventsBinary => Ok(cloudevents::binary(event, position, &self.source, self.binding.prefix())),
-            Format::CloudEventsStructured => cloudevents::structured(event, position, &self.source),
-            Format::Raw => Ok(raw(event, position)),
-            Format::Fields(table) => table.encode(event, position),
+        let mut envelope = match &self.format {
+            Format::CloudEventsBinary => cloudevents::binary(event, position, &self.source, self.binding),
+            Format::CloudEventsStructured => cloudevents::structured(event, position, &self.source)?,
+            Format::Raw => raw(event, position),
+            Format::Fields(table) => table.encode(event, position)?,
+        };
+        let binary = matches!(self.format, Format::CloudEventsBinary);
+        if let Some(name) = self.binding.content_type(binary) {
+            envelope.headers.insert(0, (name.to_owned(), envelope.content_type.clone()));
         }
+        Ok(envelope)
     }
 }
 

@@ -139,12 +139,7 @@ impl Handlers {
 #[async_trait]
 impl Transport for Handlers {
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            name: "handler",
-            pipelines_key: false,
-            in_flight_max: Some(self.in_flight.max(1)),
-            envelope_bytes_max: None,
-        }
+        Capabilities { in_flight_max: Some(self.in_flight.max(1)), ..Capabilities::plain("handler") }
     }
 
     async fn deliver(&self, batch: Vec<Outbound>) {

@@ -10,7 +10,7 @@ pub struct Noop;
 #[async_trait]
 impl Transport for Noop {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { name: "noop", pipelines_key: true, in_flight_max: None, envelope_bytes_max: None }
+        Capabilities { pipelines_key: true, ..Capabilities::plain("noop") }
     }
 
     async fn deliver(&self, batch: Vec<Outbound>) {

@@ -74,7 +74,7 @@ impl<W: AsyncWrite + Unpin + Send + 'static> Stdout<W> {
 #[async_trait]
 impl<W: AsyncWrite + Unpin + Send + 'static> Transport for Stdout<W> {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { name: "stdout", pipelines_key: false, in_flight_max: None, envelope_bytes_max: None }
+        Capabilities::plain("stdout")
     }
 
     async fn deliver(&self, batch: Vec<Outbound>) {

@@ -25,12 +25,7 @@ async fn never_more_than_in_flight_max_are_on_their_way() {
 #[tokio::test(start_paused = true)]
 async fn a_transports_own_window_is_respected() {
     let mut shop = Shop::open().await;
-    shop.transport = ScriptedTransport::with(Capabilities {
-        name: "narrow",
-        pipelines_key: false,
-        in_flight_max: Some(3),
-        envelope_bytes_max: None,
-    });
+    shop.transport = ScriptedTransport::with(Capabilities { in_flight_max: Some(3), ..Capabilities::plain("narrow") });
     shop.transport.hold_when(|_| true);
     shop.fill(100, 100).await;
     let running = shop.start();

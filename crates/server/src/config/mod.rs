@@ -14,7 +14,6 @@ mod problem;
 mod read;
 mod reference;
 mod routes;
-mod secret;
 mod show;
 mod stores;
 mod tree;
@@ -26,7 +25,6 @@ use std::path::PathBuf;
 pub use init::init;
 pub use problem::{ConfigError, Problem};
 pub use reference::reference;
-pub use secret::StoreUrl;
 pub use show::Setting;
 pub use tree::Origin;
 pub use typed::{

@@ -1,9 +1,9 @@
 //! The values in force, one per line, with their origin; passwords never.
 
+use postroom_core::SecretUrl;
 use serde::Serialize;
 
 use super::keys::{Key, Kind, ROOT};
-use super::secret::StoreUrl;
 use super::tree::{Data, Node, Origin, Table};
 
 /// One value in force.
@@ -49,7 +49,7 @@ fn walk(keys: &'static [Key], table: &Table, path: &str, all: &mut Vec<Setting>)
                 }
             }
             (Kind::Secret | Kind::Either(Kind::Secret, _), _) => {
-                let shown = |node: &Node| quoted(&StoreUrl::new(node.text().unwrap_or_default()).to_string());
+                let shown = |node: &Node| quoted(&SecretUrl::new(node.text().unwrap_or_default()).to_string());
                 let value = match node.list() {
                     Some(list) => format!("[{}]", list.iter().map(shown).collect::<Vec<_>>().join(", ")),
                     None => shown(node),

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use postroom_core::SecretUrl;
 use postroom_core::units::format_duration;
 use postroom_relay::Poll;
 
 use super::keys::POSTGRES_KEYS;
 use super::read::Read;
-use super::secret::StoreUrl;
 use super::tree::{Node, Place, Table};
 use super::typed::{PoolerConfig, PostgresConfig, StoreConfig};
 
@@ -49,7 +49,7 @@ impl Read<'_> {
         stores
     }
 
-    fn sqlite(&mut self, name: &str, table: &Table, url: &StoreUrl, place: &Place, more: &[(StoreUrl, Place)]) {
+    fn sqlite(&mut self, name: &str, table: &Table, url: &SecretUrl, place: &Place, more: &[(SecretUrl, Place)]) {
         if let Some((_, parameters)) = url.expose().split_once('?')
             && parameters != "mode=ro"
         {
@@ -69,7 +69,7 @@ impl Read<'_> {
         }
     }
 
-    fn postgres(&mut self, name: &str, table: &Table, urls: &[(StoreUrl, Place)], retention: &Table) {
+    fn postgres(&mut self, name: &str, table: &Table, urls: &[(SecretUrl, Place)], retention: &Table) {
         for (url, place) in urls {
             if !cfg!(feature = "postgres") {
                 let message = format!("this build has no store for `{}://`", url.scheme());
@@ -114,7 +114,7 @@ impl Read<'_> {
     }
 
     /// The URLs of a store, from `url` or from the file that `url_file` names; none when they cannot be read.
-    fn urls(&mut self, name: &str, table: &Table, place: &Place) -> Vec<(StoreUrl, Place)> {
+    fn urls(&mut self, name: &str, table: &Table, place: &Place) -> Vec<(SecretUrl, Place)> {
         match (table.get("url"), table.get("url_file")) {
             (Some(_), Some(file)) => {
                 let message = format!("store `{name}` has both `url` and `url_file`");
@@ -122,7 +122,7 @@ impl Read<'_> {
                 Vec::new()
             }
             (Some(url), None) => {
-                let of = |node: &Node| Some((StoreUrl::new(node.text()?), node.place.clone()));
+                let of = |node: &Node| Some((SecretUrl::new(node.text()?), node.place.clone()));
                 url.list().map_or_else(|| of(url).into_iter().collect(), |list| list.iter().filter_map(of).collect())
             }
             (None, Some(file)) => self.url_of_file(file).into_iter().collect(),
@@ -134,7 +134,7 @@ impl Read<'_> {
         }
     }
 
-    fn url_of_file(&mut self, file: &Node) -> Option<(StoreUrl, Place)> {
+    fn url_of_file(&mut self, file: &Node) -> Option<(SecretUrl, Place)> {
         let path = file.text().filter(|p| !p.is_empty())?;
         let read = std::fs::read_to_string(self.sources.cwd.join(path));
         match read.map(|text| text.trim().to_owned()) {
@@ -142,7 +142,7 @@ impl Read<'_> {
                 self.problems.at(&file.place, format!("the file {path} is empty; it must hold a URL"), None);
                 None
             }
-            Ok(url) => Some((StoreUrl::new(url), file.place.clone())),
+            Ok(url) => Some((SecretUrl::new(url), file.place.clone())),
             Err(error) => {
                 self.problems.at(&file.place, format!("cannot read {path}: {}", reason(&error)), None);
                 None

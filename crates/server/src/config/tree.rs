@@ -4,9 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use postroom_core::SecretUrl;
 use postroom_core::units::{parse_duration, parse_size};
-
-use super::secret::StoreUrl;
 
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,7 +74,7 @@ impl Data {
     pub(crate) fn describe(&self) -> String {
         match self {
             // A URL in the wrong place is still a URL.
-            Self::Text(text) if text.contains("://") => format!("\"{}\"", StoreUrl::new(text)),
+            Self::Text(text) if text.contains("://") => format!("\"{}\"", SecretUrl::new(text)),
             Self::Text(text) => format!("{text:?}"),
             Self::Integer(n) => n.to_string(),
             Self::Float(n) => n.to_string(),

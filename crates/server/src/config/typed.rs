@@ -4,11 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use postroom_core::envelope::Format;
-use postroom_core::{BreakerPolicy, Budget, Limits, Retention, RetryPolicy, RouteDefinition};
+use postroom_core::{BreakerPolicy, Budget, Limits, Retention, RetryPolicy, RouteDefinition, SecretUrl};
 use postroom_relay::Poll;
 
 use super::problem::{ConfigError, Problem, suggest};
-use super::secret::StoreUrl;
 use super::show::Setting;
 
 /// A whole configuration; valid by construction.
@@ -39,9 +38,9 @@ pub struct StoreConfig {
     /// Its name.
     pub name: String,
     /// Where it is. A relative path of SQLite is relative to the working folder, not to the file.
-    pub url: StoreUrl,
+    pub url: SecretUrl,
     /// Further servers of the same PostgreSQL cluster; the one that is no standby is used.
-    pub more_urls: Vec<StoreUrl>,
+    pub more_urls: Vec<SecretUrl>,
     /// The CloudEvents `source` of its events.
     pub source: String,
     /// How often a relay looks into it.

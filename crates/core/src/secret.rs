@@ -1,20 +1,42 @@
-//! A database's URL that never shows its password.
+//! Passwords, and URLs with passwords in them, that never show themselves.
 
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// The URL of a store. `Debug`, `Display` and serialisation replace passwords by `***`.
+/// A password, token or key. There is no way to print it by accident.
 #[derive(Clone, PartialEq, Eq)]
-pub struct StoreUrl(String);
+pub struct Secret(String);
 
-impl StoreUrl {
+impl Secret {
+    /// A secret.
+    pub fn new(secret: impl Into<String>) -> Self {
+        Self(secret.into())
+    }
+
+    /// The secret as it is, for the one who needs it and nothing else.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(***)")
+    }
+}
+
+/// The URL of a store or a broker. `Debug`, `Display` and serialisation replace passwords by `***`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SecretUrl(String);
+
+impl SecretUrl {
     /// A URL, password included.
     pub fn new(url: impl Into<String>) -> Self {
         Self(url.into())
     }
 
-    /// The URL as it is, for opening the store and nothing else.
+    /// The URL as it is, for opening a connection and nothing else.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -25,7 +47,7 @@ impl StoreUrl {
     }
 }
 
-impl fmt::Display for StoreUrl {
+impl fmt::Display for SecretUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some((scheme, rest)) = self.0.split_once("://") else { return f.write_str(&self.0) };
         write!(f, "{scheme}://")?;
@@ -55,13 +77,13 @@ impl fmt::Display for StoreUrl {
     }
 }
 
-impl fmt::Debug for StoreUrl {
+impl fmt::Debug for SecretUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "StoreUrl({self})")
+        write!(f, "SecretUrl({self})")
     }
 }
 
-impl Serialize for StoreUrl {
+impl Serialize for SecretUrl {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
@@ -83,16 +105,16 @@ mod tests {
             ("postgres://db/shop?password=canary@x", "postgres://***@x"),
             ("sqlite://shop.db?encryption_key=canary", "sqlite://shop.db?encryption_key=***"),
         ] {
-            let url = StoreUrl::new(url);
+            let url = SecretUrl::new(url);
             assert_eq!(url.to_string(), shown);
-            assert_eq!(format!("{url:?}"), format!("StoreUrl({shown})"));
+            assert_eq!(format!("{url:?}"), format!("SecretUrl({shown})"));
             assert_eq!(serde_json::to_string(&url).unwrap(), format!("{shown:?}"));
         }
     }
 
     #[test]
     fn the_url_itself_is_there_for_who_opens_it() {
-        assert_eq!(StoreUrl::new("postgres://u:p@h/d").expose(), "postgres://u:p@h/d");
-        assert_eq!(StoreUrl::new("sqlite:shop.db").scheme(), "sqlite");
+        assert_eq!(SecretUrl::new("postgres://u:p@h/d").expose(), "postgres://u:p@h/d");
+        assert_eq!(SecretUrl::new("sqlite:shop.db").scheme(), "sqlite");
     }
 }

@@ -1,0 +1,75 @@
+//! NATS with JetStream: one server for everybody, and one with TLS and passwords, because a server has one listener.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::super::server::{Server, Site, says};
+use super::super::{Process, program};
+use super::{LIMITED_USER, PASSWORD, USER};
+
+/// A NATS server without any protection.
+#[derive(Debug)]
+pub struct Nats;
+
+/// A NATS server that wants TLS and a password: [`super::USER`] may everything, [`super::LIMITED_USER`] nothing. It
+/// checks the certificates of clients that show one.
+#[derive(Debug)]
+pub struct NatsTls;
+
+impl Server for Nats {
+    fn name(&self) -> &'static str {
+        "nats"
+    }
+
+    fn start(&self, site: &Site) -> io::Result<Process> {
+        run(site, "", &self.log(site))
+    }
+
+    fn answers(&self, site: &Site) -> bool {
+        says(site.port, b"", b"INFO ")
+    }
+
+    fn log(&self, site: &Site) -> PathBuf {
+        site.folder.join("nats.log")
+    }
+}
+
+impl Server for NatsTls {
+    fn name(&self) -> &'static str {
+        "nats-tls"
+    }
+
+    fn start(&self, site: &Site) -> io::Result<Process> {
+        let certificates = site.certificates();
+        let server = certificates.server();
+        let more = format!(
+            "tls {{ cert_file: \"{}\", key_file: \"{}\", ca_file: \"{}\", timeout: 5 }}
+authorization {{ users: [
+  {{ user: {USER}, password: \"{PASSWORD}\" }}
+  {{ user: {LIMITED_USER}, password: \"{PASSWORD}\", permissions: {{ publish: {{ deny: \">\" }} }} }}
+] }}
+",
+            server.cert.display(),
+            server.key.display(),
+            certificates.ca().display(),
+        );
+        run(site, &more, &self.log(site))
+    }
+
+    fn answers(&self, site: &Site) -> bool {
+        says(site.port, b"", b"INFO ")
+    }
+
+    fn log(&self, site: &Site) -> PathBuf {
+        site.folder.join("nats.log")
+    }
+}
+
+fn run(site: &Site, more: &str, log: &std::path::Path) -> io::Result<Process> {
+    let folder = site.folder.display();
+    let text = format!("listen: \"127.0.0.1:{}\"\njetstream {{ store_dir: \"{folder}/store\" }}\n{more}", site.port);
+    let config = site.write("nats.conf", &text)?;
+    let mut command = Command::new(program("nats-server", "nats-server")?);
+    site.spawn(command.arg("--config").arg(config), log)
+}

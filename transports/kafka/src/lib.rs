@@ -1,0 +1,1 @@
+//! Delivers to Apache Kafka and Redpanda.

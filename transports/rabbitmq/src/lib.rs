@@ -1,0 +1,1 @@
+//! Delivers to RabbitMQ exchanges with publisher confirms.

@@ -1,0 +1,1 @@
+//! Delivers to Redis streams.

@@ -1,0 +1,1 @@
+//! Delivers to URLs with signed requests.
