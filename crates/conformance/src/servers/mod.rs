@@ -21,6 +21,8 @@ mod database;
 #[cfg(feature = "servers")]
 mod found;
 #[cfg(feature = "servers")]
+mod impostor;
+#[cfg(feature = "servers")]
 pub mod proxy;
 
 pub use certificates::{CLIENT_NAME, Certificates, Identity};
@@ -37,5 +39,7 @@ pub use cluster::{Cluster, ClusterOptions, faketime};
 pub use database::{Database, Schema, unique_name};
 #[cfg(feature = "servers")]
 pub use found::Servers;
+#[cfg(feature = "servers")]
+pub use impostor::Impostor;
 #[cfg(feature = "servers")]
 pub use proxy::FaultProxy;

@@ -36,6 +36,7 @@ pub(super) async fn serve(mut client: TcpStream, shared: Arc<Shared>) {
         let _ = client.set_zero_linger();
     }
     drop(client);
+    shared.count(|counts| counts.ended += 1);
     match end {
         End::Gone => {}
         End::Torn => shared.count(|counts| counts.resets += 1),

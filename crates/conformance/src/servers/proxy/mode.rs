@@ -54,6 +54,8 @@ pub enum Moment {
 pub struct Counts {
     /// Connections accepted.
     pub accepted: u64,
+    /// Connections accepted that have ended, for whatever reason.
+    pub ended: u64,
     /// Bytes sent on to the server.
     pub to_server: u64,
     /// Bytes sent on to clients.
@@ -66,6 +68,13 @@ pub struct Counts {
     pub resets: u64,
     /// Connections half closed.
     pub half_closes: u64,
+}
+
+impl Counts {
+    /// Connections that are open now.
+    pub fn open(&self) -> usize {
+        usize::try_from(self.accepted.saturating_sub(self.ended)).unwrap_or(usize::MAX)
+    }
 }
 
 pub(super) fn seeded(seed: u64, faults: usize, postgres: bool) -> Vec<Mode> {
