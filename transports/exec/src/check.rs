@@ -15,7 +15,7 @@ pub(crate) async fn check(target: &Target) -> Vec<Finding> {
             Some(path) => Finding::Fine(format!("{} is there and may be run", path.display())),
             None => {
                 let error = format!("{target} is not found or may not be run");
-                Finding::Problem(Failure::unavailable("exec.start", error))
+                Finding::Problem(Failure::unavailable("exec.not_found", error))
             }
         },
         Target::Socket(path) => match UnixStream::connect(path).await {
