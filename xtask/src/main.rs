@@ -67,7 +67,19 @@ fn stress(minutes: &str) -> bool {
 
 /// The campaigns that every run of the suite makes once, with more of everything, one after the other.
 fn faults(scale: &str) -> bool {
-    let test = ["test", "--quiet", "--package", "postroom-e2e", "--test", "fleet", "--test", "kill", "--"];
+    let test = [
+        "test",
+        "--quiet",
+        "--package",
+        "postroom-e2e",
+        "--test",
+        "fleet",
+        "--test",
+        "kill",
+        "--test",
+        "brokers",
+        "--",
+    ];
     let call = [&test[..], &["--nocapture", "--test-threads=1"]].concat();
     let hazards = ["test", "--quiet", "--package", "postroom-postgres", "--test", "hazards", "--", "--nocapture"];
     cargo_with(&hazards, &[("POSTROOM_FAULTS", "1")]) && cargo_with(&call, &[("POSTROOM_FAULTS_SCALE", scale)])
