@@ -130,11 +130,11 @@ mod tests {
     #[test]
     fn what_no_broker_could_take_is_refused_for_good() {
         for (event, code) in [
-            (event().aggregate(&"x".repeat(250), "o-1"), "rabbitmq.routing_key"),
+            (event().aggregate("x".repeat(250), "o-1"), "rabbitmq.routing_key"),
             (Event::new("placed").id("e-1"), "template.missing"),
             (event().header("CC", "another.key"), "rabbitmq.header"),
             (event().header("BCC", "another.key"), "rabbitmq.header"),
-            (event().header(&"n".repeat(256), "v"), "rabbitmq.header"),
+            (event().header("n".repeat(256), "v"), "rabbitmq.header"),
             (event().header("", "v"), "rabbitmq.header"),
             (event().bytes("x".repeat(256), "{}"), "rabbitmq.header"),
         ] {

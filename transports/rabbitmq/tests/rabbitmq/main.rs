@@ -4,7 +4,6 @@
 mod blocked;
 mod check;
 mod fake;
-mod log;
 mod login;
 mod lost;
 mod place;
