@@ -112,6 +112,7 @@ ssl_cert_login_from = common_name
 load_definitions = {}/definitions.json
 disk_free_limit.absolute = 50MB
 vm_memory_high_watermark.absolute = 1GB
+vm_memory_calculation_strategy = erlang
 log.file.level = warning
 ",
         site.port,
