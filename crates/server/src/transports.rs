@@ -11,17 +11,18 @@ use crate::config::{ExecPeer, RouteConfig, StoreConfig, Target};
 
 /// The transport of a route, for the events of one store.
 pub fn build(route: &RouteConfig, store: &StoreConfig) -> Arc<dyn Transport> {
-    let encoder = Encoder::new(route.envelope.clone(), Binding::Http, &store.source);
+    let name = &route.definition.name;
+    let encoder = |binding| Encoder::new(route.envelope.clone(), binding, &store.source);
     match &route.to {
         Target::Exec(exec) => {
             let child = match &exec.peer {
                 ExecPeer::Command(command) => ExecChild::Command(command.clone()),
                 ExecPeer::Socket(path) => ExecChild::Socket(path.clone()),
             };
-            let options = ExecOptions::new(&route.definition.name, child, encoder);
+            let options = ExecOptions::new(name, child, encoder(Binding::Http));
             Arc::new(Exec::new(ExecOptions { in_flight: exec.in_flight, timeout: exec.timeout, ..options }))
         }
-        Target::Stdout => Arc::new(Stdout::new(encoder)),
+        Target::Stdout => Arc::new(Stdout::new(encoder(Binding::Http))),
         Target::Noop => Arc::new(Noop),
     }
 }

@@ -30,7 +30,7 @@ impl Check<'_> {
 
     fn unknown(&mut self, keys: &'static [Key], entry: &Entry, path: &str) {
         let name = &entry.name;
-        if path.rsplit('.').next() == Some("to") && OTHER_TRANSPORTS.contains(&name.as_str()) {
+        if (path == "transport" || path.rsplit('.').next() == Some("to")) && OTHER_TRANSPORTS.contains(&name.as_str()) {
             let known: Vec<_> = keys.iter().map(|k| k.name).collect();
             let hint = format!("it has {}", known.join(", "));
             return self.problems.at(&entry.place, format!("this build has no transport `{name}`"), Some(hint));
@@ -46,9 +46,14 @@ impl Check<'_> {
         }
         match kind {
             Kind::Text | Kind::Path => drop(self.text(node, path, "a text")),
-            Kind::Secret => {
+            Kind::Secret | Kind::Password => {
                 if !matches!(&node.data, Data::Text(text) if !text.is_empty()) {
                     self.problems.at(&node.place, format!("`{path}` must be a text that is not empty"), None);
+                }
+            }
+            Kind::Flag => {
+                if node.flag().is_none() {
+                    self.wrong(node, path, "true or false");
                 }
             }
             Kind::Start => {
@@ -112,7 +117,13 @@ impl Check<'_> {
                 let structured = matches!(node.data, Data::List(_) | Data::Table(_));
                 self.value(if structured { other } else { one }, node, path);
             }
-            Kind::List(_) | Kind::Table(_) | Kind::Choice(_) | Kind::Named(_) | Kind::Routes(_) | Kind::Open(_) => {
+            Kind::List(_)
+            | Kind::Table(_)
+            | Kind::Shared(_)
+            | Kind::Choice(_)
+            | Kind::Named(_)
+            | Kind::Routes(_)
+            | Kind::Open(_) => {
                 self.structure(kind, node, path);
             }
         }
@@ -129,7 +140,7 @@ impl Check<'_> {
                 }
             }
             (Kind::List(_), _) => self.wrong(node, path, "a list"),
-            (Kind::Table(keys), Data::Table(table)) => self.table(keys, table, path),
+            (Kind::Table(keys) | Kind::Shared(keys), Data::Table(table)) => self.table(keys, table, path),
             (Kind::Choice(keys), Data::Table(table)) => {
                 self.table(keys, table, path);
                 self.choice(keys, node, table, path);

@@ -19,6 +19,11 @@ pub fn init() -> String {
         comment(&mut out, key.doc);
         match &key.kind {
             Kind::Table(keys) => section(&mut out, &format!("[{}]", key.name), keys),
+            Kind::Shared(tables) => {
+                for table in *tables {
+                    out.extend(["#[", key.name, ".", table.name, "]\n"]);
+                }
+            }
             Kind::Named(keys) => section(&mut out, &format!("[{}.{}]", key.name, key.example), keys),
             Kind::Routes(keys) => section(&mut out, &format!("[[{}]]", key.name), keys),
             _ => line(&mut out, key.name, value(key)),

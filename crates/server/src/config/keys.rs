@@ -1,9 +1,11 @@
-//! Every key of the configuration, as data: the one place that names them.
+//! Every key of the configuration, as data. Those of a transport stand beside what reads them, in [`super::transports`].
 //!
 //! Validation, defaults, `config init`, `config show` and the names of environment variables are made from this tree. What
 //! a value means is [`super::read`]'s; which layer it comes from is [`super::layer`]'s.
 
 use std::time::Duration;
+
+use super::transports;
 
 /// One key.
 #[derive(Debug)]
@@ -27,6 +29,10 @@ pub(crate) enum Kind {
     Text,
     /// Text that is never shown with its password.
     Secret,
+    /// Text that is never shown.
+    Password,
+    /// `true` or `false`.
+    Flag,
     /// A path; relative to the working folder.
     Path,
     /// `now`, `beginning` or a time.
@@ -53,6 +59,8 @@ pub(crate) enum Kind {
     List(&'static Kind),
     /// A table with these keys; always there.
     Table(&'static [Key]),
+    /// Tables whose keys stand in for those a route leaves out; nothing in them has a default of its own.
+    Shared(&'static [Key]),
     /// A table with exactly one of these keys.
     Choice(&'static [Key]),
     /// Tables by a name of the user's: `[store.NAME]`.
@@ -65,20 +73,20 @@ pub(crate) enum Kind {
     Either(&'static Kind, &'static Kind),
 }
 
-const fn key(name: &'static str, kind: Kind, default: &'static str, doc: &'static str) -> Key {
+pub(super) const fn key(name: &'static str, kind: Kind, default: &'static str, doc: &'static str) -> Key {
     Key { name, kind, default, doc, example: "" }
 }
 
-const fn optional(name: &'static str, kind: Kind, example: &'static str, doc: &'static str) -> Key {
+pub(super) const fn optional(name: &'static str, kind: Kind, example: &'static str, doc: &'static str) -> Key {
     Key { name, kind, default: "", doc, example }
 }
 
-const fn table(name: &'static str, keys: &'static [Key], doc: &'static str) -> Key {
+pub(super) const fn table(name: &'static str, keys: &'static [Key], doc: &'static str) -> Key {
     Key { name, kind: Kind::Table(keys), default: "", doc, example: "" }
 }
 
-const ANY: Kind = Kind::Duration(Duration::ZERO);
-const SOME: Kind = Kind::Duration(Duration::from_millis(1));
+pub(super) const ANY: Kind = Kind::Duration(Duration::ZERO);
+pub(super) const SOME: Kind = Kind::Duration(Duration::from_millis(1));
 const PATTERNS: Kind = Kind::List(&Kind::Pattern);
 
 /// The whole file.
@@ -97,6 +105,13 @@ pub(crate) static ROOT: &[Key] = &[
     table("retention", RETENTION, "How long things are kept; \"never\" removes nothing."),
     table("inbox", INBOX, "What consumers have accepted."),
     table("log", LOG, "Lines on stderr."),
+    Key {
+        name: "transport",
+        kind: Kind::Shared(transports::SHARED),
+        default: "",
+        doc: "What routes to the same broker have in common; a route's own keys go before these.",
+        example: "",
+    },
     Key {
         name: "route",
         kind: Kind::Routes(ROUTE),
@@ -246,18 +261,18 @@ static ROUTE: &[Key] = &[
         "Whether later events of the key wait for a failed one.",
     ),
     key("on_dead", Kind::Word(&["continue", "hold"]), r#""continue""#, "Whether the key goes on after a dead letter."),
-    key(
+    optional(
         "envelope",
         Kind::Either(&Kind::Word(ENVELOPES), &Kind::Table(ENVELOPE)),
         r#""cloudevents-structured""#,
-        "What is sent: cloudevents-structured, cloudevents-binary, raw, or { fields = { event_id = \"id\" } }.",
+        "What is sent; by default binary where there are headers, and structured where there are none.",
     ),
     table("retry", ROUTE_RETRY, "Its own retries; what is left out is taken from [retry]."),
     optional("rate", Kind::Rate, r#""50/s""#, "Most deliveries per time; no limit by default."),
     table("breaker", BREAKER, "When it stops asking a destination that is down."),
     Key {
         name: "to",
-        kind: Kind::Choice(TO),
+        kind: Kind::Choice(transports::TO),
         default: "",
         doc: "Where it goes: exactly one of these. A command is run in the working folder.",
         example: "",
@@ -285,19 +300,6 @@ static BREAKER: &[Key] = &[
     key("cooldown_max", SOME, r#""30s""#, "Longest pause."),
 ];
 
-static TO: &[Key] = &[
-    table("exec", EXEC, "A child process that speaks JSON lines."),
-    table("stdout", &[], "One envelope per line."),
-    table("noop", &[], "Nowhere; delivered at once."),
-];
-
-static EXEC: &[Key] = &[
-    optional("command", Kind::List(&Kind::Text), r#"["python3", "mailer.py"]"#, "The program and its arguments."),
-    optional("socket", Kind::Path, r#""/run/mailer.sock""#, "A unix socket to connect to, instead of `command`."),
-    key("in_flight", Kind::Count, "64", "Most events the process is given before it has answered."),
-    key("timeout", SOME, r#""30s""#, "How long an answer may take."),
-];
-
 /// Transports that other builds have.
 pub(crate) static OTHER_TRANSPORTS: &[&str] = &["kafka", "rabbitmq", "nats", "redis", "webhook"];
 
@@ -311,6 +313,7 @@ mod tests {
             visit(key);
             match &key.kind {
                 Kind::Table(keys)
+                | Kind::Shared(keys)
                 | Kind::Choice(keys)
                 | Kind::Named(keys)
                 | Kind::Routes(keys)
@@ -335,7 +338,10 @@ mod tests {
     #[test]
     fn every_value_key_shows_a_default_or_an_example_that_reads() {
         walk(ROOT, &mut |key| {
-            let structure = matches!(key.kind, Kind::Table(_) | Kind::Choice(_) | Kind::Named(_) | Kind::Routes(_));
+            let structure = matches!(
+                key.kind,
+                Kind::Table(_) | Kind::Shared(_) | Kind::Choice(_) | Kind::Named(_) | Kind::Routes(_)
+            );
             for text in [key.default, key.example].into_iter().filter(|text| !text.is_empty() && !structure) {
                 assert!(default_value(text).is_some(), "{} = {text}", key.name);
             }

@@ -8,6 +8,7 @@ use super::keys::{Key, Kind, ROOT};
 use super::parse::default_value;
 use super::path::{PREFIX, paths, resolve, variables};
 use super::problem::{Problem, Problems, nearest};
+use super::transports::WITHOUT_HEADERS;
 use super::tree::{Data, Node, Origin, Place, Table};
 
 /// Variables that start like ours and are not keys.
@@ -51,6 +52,24 @@ pub(crate) fn flags(tree: &mut Table, flags: &[(String, String)], problems: &mut
     }
 }
 
+/// Gives every route what it leaves out and `[transport.X]` has.
+pub(crate) fn shared(tree: &mut Table) {
+    let Some(common) = tree.table("transport").cloned() else { return };
+    let Some(Data::List(routes)) = tree.get_mut("route").map(|n| &mut n.data) else { return };
+    for route in routes {
+        let Data::Table(route) = &mut route.data else { continue };
+        let Some(Data::Table(to)) = route.get_mut("to").map(|n| &mut n.data) else { continue };
+        for entry in &common.0 {
+            let Some(Data::Table(target)) = to.get_mut(&entry.name).map(|n| &mut n.data) else { continue };
+            for common in entry.node.table().map(|table| table.0.as_slice()).unwrap_or_default() {
+                if target.get(&common.name).is_none() && target.get(&twin(&common.name)).is_none() {
+                    target.set(&common.name, common.node.clone());
+                }
+            }
+        }
+    }
+}
+
 /// Puts the default of every key that nobody set under the tree.
 pub(crate) fn defaults(tree: &mut Table) {
     fill(ROOT, tree);
@@ -72,13 +91,16 @@ pub(crate) fn defaults(tree: &mut Table) {
             }
         }
     }
-    if let ([only], Some(Data::List(routes))) = (stores.as_slice(), tree.get_mut("route").map(|n| &mut n.data)) {
-        for route in routes {
-            if let Data::Table(route) = &mut route.data
-                && route.get("store").is_none()
-            {
-                route.set("store", text(only.clone()));
-            }
+    let Some(Data::List(routes)) = tree.get_mut("route").map(|n| &mut n.data) else { return };
+    for route in routes {
+        let Data::Table(route) = &mut route.data else { continue };
+        if let ([only], None) = (stores.as_slice(), route.get("store")) {
+            route.set("store", text(only.clone()));
+        }
+        if route.get("envelope").is_none() {
+            let to = route.table("to").and_then(|to| to.0.first()).map_or("", |entry| entry.name.as_str());
+            let format = if WITHOUT_HEADERS.contains(&to) { "cloudevents-structured" } else { "cloudevents-binary" };
+            route.set("envelope", text(format.to_owned()));
         }
     }
 }
@@ -142,7 +164,7 @@ fn set(tree: &mut Table, path: &[String], kind: &'static Kind, text: &str, place
     let data = match kind {
         Kind::List(_) => json_list(text, place),
         Kind::Either(_, Kind::List(_)) if text.trim_start().starts_with('[') => json_list(text, place),
-        Kind::Table(_) | Kind::Choice(_) | Kind::Named(_) | Kind::Routes(_) | Kind::Open(_) => {
+        Kind::Table(_) | Kind::Shared(_) | Kind::Choice(_) | Kind::Named(_) | Kind::Routes(_) | Kind::Open(_) => {
             let message = format!("`{}` is a table", path.join("."));
             return problems.at(place, message, Some("set its keys one by one".to_owned()));
         }
@@ -160,11 +182,16 @@ fn set(tree: &mut Table, path: &[String], kind: &'static Kind, text: &str, place
     // `None`: something else than a table is there; the check says so.
     let Some(table) = parent(tree, parents, place) else { return };
     // A secret given here replaces one given in a file below, however that one was given.
-    let twin = last.strip_suffix("_file").map_or_else(|| format!("{last}_file"), str::to_owned);
+    let twin = twin(last);
     if table.get(&twin).is_some_and(|node| layer(&node.place.origin) < layer(&place.origin)) {
         table.remove(&twin);
     }
     table.set(last, Node { data, place: place.clone() });
+}
+
+/// What gives the same by a file, or the other way round.
+fn twin(name: &str) -> String {
+    name.strip_suffix("_file").map_or_else(|| format!("{name}_file"), str::to_owned)
 }
 
 fn parent<'t>(tree: &'t mut Table, parents: &[String], place: &Place) -> Option<&'t mut Table> {

@@ -16,6 +16,7 @@ mod reference;
 mod routes;
 mod show;
 mod stores;
+mod transports;
 mod tree;
 mod typed;
 
@@ -26,11 +27,9 @@ pub use init::init;
 pub use problem::{ConfigError, Problem};
 pub use reference::reference;
 pub use show::Setting;
+pub use transports::{ExecPeer, ExecTarget, Target};
 pub use tree::Origin;
-pub use typed::{
-    Config, ExecPeer, ExecTarget, LogConfig, LogFormat, PoolerConfig, PostgresConfig, RelayConfig, RouteConfig,
-    StoreConfig, Target,
-};
+pub use typed::{Config, LogConfig, LogFormat, PoolerConfig, PostgresConfig, RelayConfig, RouteConfig, StoreConfig};
 
 use problem::Problems;
 use tree::Table;
@@ -74,6 +73,7 @@ pub fn load(sources: &Sources) -> Result<Config, ConfigError> {
     };
     layer::environment(&mut tree, &sources.env, &mut problems);
     layer::flags(&mut tree, &sources.flags, &mut problems);
+    layer::shared(&mut tree);
     layer::defaults(&mut tree);
     check::check(&tree, &mut problems);
     let settings = show::settings(&tree);

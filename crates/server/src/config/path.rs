@@ -21,7 +21,7 @@ pub(super) fn resolve(tree: &Table, path: &str, separator: &str) -> Option<(Vec<
             found.push(name);
             (keys, rest)
         }
-        Kind::Table(keys) => (keys, rest),
+        Kind::Table(keys) | Kind::Shared(keys) => (keys, rest),
         _ => return None,
     };
     let kind = descend(keys, rest, &mut found)?;
@@ -78,7 +78,7 @@ pub(super) fn paths(tree: &Table) -> Vec<Vec<String>> {
             let mut path = at.to_vec();
             path.push(key.name.to_owned());
             match &key.kind {
-                Kind::Table(keys) | Kind::Choice(keys) => walk(keys, &path, all),
+                Kind::Table(keys) | Kind::Shared(keys) | Kind::Choice(keys) => walk(keys, &path, all),
                 Kind::Named(_) | Kind::Routes(_) => {}
                 _ => all.push(path),
             }

@@ -68,6 +68,23 @@ pub(super) struct Read<'a> {
 }
 
 impl Read<'_> {
+    /// What a file that a key names holds, without the white space around it; nothing when that has been reported.
+    pub(super) fn text_of_file(&mut self, file: &Node, what: &str) -> Option<String> {
+        let path = file.text().filter(|p| !p.is_empty())?;
+        let read = std::fs::read_to_string(self.sources.cwd.join(path));
+        match read.map(|text| text.trim().to_owned()) {
+            Ok(text) if text.is_empty() => {
+                self.problems.at(&file.place, format!("the file {path} is empty; it must hold {what}"), None);
+                None
+            }
+            Ok(text) => Some(text),
+            Err(error) => {
+                self.problems.at(&file.place, format!("cannot read {path}: {}", reason(&error)), None);
+                None
+            }
+        }
+    }
+
     /// Says when the lower of two bounds is above the higher one, at whichever of them somebody set.
     pub(super) fn in_order(&mut self, table: &Table, low: (&str, Duration), high: (&str, Duration)) {
         let set = |name| table.get(name).filter(|n| !n.is_default());
@@ -78,6 +95,15 @@ impl Read<'_> {
             let message = format!("`{}` = {} is longer than `{}` = {}", low.0, low.1, high.0, high.1);
             self.problems.at(&node.place, message, None);
         }
+    }
+}
+
+fn reason(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "it does not exist".to_owned(),
+        std::io::ErrorKind::InvalidData => "it is not UTF-8 text".to_owned(),
+        std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        _ => error.to_string(),
     }
 }
 

@@ -19,6 +19,11 @@ pub fn reference() -> String {
             _ => format!("[{}]", key.name),
         };
         let _ = write!(out, "\n### `{title}`\n\n{}\n\n", key.doc);
+        if let Kind::Shared(tables) = &key.kind {
+            let names: Vec<String> = tables.iter().map(|table| format!("`[transport.{}]`", table.name)).collect();
+            let _ = writeln!(out, "{}: the keys of `to`, below.", names.join(", "));
+            continue;
+        }
         let mut rows = Vec::new();
         collect(inner(&key.kind).unwrap_or_default(), "", &mut rows);
         header(&mut out);
@@ -32,7 +37,9 @@ pub fn reference() -> String {
 /// The keys below a key, if it has any.
 fn inner(kind: &Kind) -> Option<&'static [Key]> {
     match kind {
-        Kind::Table(keys) | Kind::Choice(keys) | Kind::Named(keys) | Kind::Routes(keys) => Some(keys),
+        Kind::Table(keys) | Kind::Shared(keys) | Kind::Choice(keys) | Kind::Named(keys) | Kind::Routes(keys) => {
+            Some(keys)
+        }
         Kind::Either(_, other) => inner(other),
         Kind::Open(kind) => inner(kind),
         _ => None,
@@ -73,7 +80,8 @@ fn row(out: &mut String, path: &str, key: &Key) {
 fn value(kind: &Kind) -> String {
     match kind {
         Kind::Text => "text".to_owned(),
-        Kind::Secret => "secret".to_owned(),
+        Kind::Secret | Kind::Password => "secret".to_owned(),
+        Kind::Flag => "`true`, `false`".to_owned(),
         Kind::Path => "path".to_owned(),
         Kind::Start => "`now`, `beginning`, time".to_owned(),
         Kind::Pattern => "pattern".to_owned(),
@@ -88,7 +96,7 @@ fn value(kind: &Kind) -> String {
         Kind::Word(words) => words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", "),
         Kind::List(kind) => format!("list: {}", value(kind)),
         Kind::Choice(_) => "table with one key".to_owned(),
-        Kind::Table(_) | Kind::Named(_) | Kind::Routes(_) => "table".to_owned(),
+        Kind::Table(_) | Kind::Shared(_) | Kind::Named(_) | Kind::Routes(_) => "table".to_owned(),
         Kind::Open(kind) => format!("table of any names: {}", value(kind)),
         Kind::Either(one, other) => format!("{} or {}", value(one), value(other)),
     }

@@ -3,7 +3,6 @@
 //! As in [`super::read`], what has been reported already counts as absent.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
 
 use postroom_core::envelope::{FieldTable, Format, Part};
 use postroom_core::units::{parse_duration, parse_rate};
@@ -11,8 +10,10 @@ use postroom_core::{BreakerPolicy, Delays, Filter, OnDead, OnFailure, Pattern, R
 
 use super::problem::{nearest, suggest};
 use super::read::Read;
+use super::transports::Target;
+use super::transports::WITHOUT_HEADERS;
 use super::tree::{Node, Origin, Table};
-use super::typed::{ExecPeer, ExecTarget, NO_STORE_HINT, RouteConfig, Target};
+use super::typed::{NO_STORE_HINT, RouteConfig};
 
 impl Read<'_> {
     /// The routes of a list of tables.
@@ -48,8 +49,8 @@ impl Read<'_> {
             let envelope = self.envelope(table.get("envelope"));
             let breaker = self.breaker(table.table("breaker"));
             let Some(target) = self.target(name, to) else { continue };
-            if let (Format::CloudEventsBinary, Target::Exec(_) | Target::Stdout, Some(node)) =
-                (&envelope, &target, table.get("envelope"))
+            if let (Format::CloudEventsBinary, Some(node)) = (&envelope, table.get("envelope"))
+                && WITHOUT_HEADERS.contains(&target.name())
             {
                 let message =
                     format!("`cloudevents-binary` needs headers, and route `{name}` goes where there are none");
@@ -178,35 +179,6 @@ impl Read<'_> {
         }
         Format::Fields(FieldTable::new(parts))
     }
-
-    fn target(&mut self, route: &str, to: &Node) -> Option<Target> {
-        let table = to.table()?;
-        let Some(exec) = table.get("exec") else {
-            return match table.0.first()?.name.as_str() {
-                "stdout" => Some(Target::Stdout),
-                "noop" => Some(Target::Noop),
-                _ => None,
-            };
-        };
-        let parts = exec.table()?;
-        let peer = match (parts.get("command"), parts.get("socket")) {
-            (Some(command), None) => {
-                ExecPeer::Command(command.list()?.iter().filter_map(|n| n.text().map(str::to_owned)).collect())
-            }
-            (None, Some(socket)) => ExecPeer::Socket(PathBuf::from(socket.text()?)),
-            // A mistyped key has been reported; it was meant to be one of the two.
-            (None, None) if parts.0.iter().any(|e| !["in_flight", "timeout"].contains(&e.name.as_str())) => {
-                return None;
-            }
-            (both, _) => {
-                let said = if both.is_some() { "has both `command` and `socket`" } else { "has no `command`" };
-                let hint = "give command = [\"program\", \"argument\"] or socket = \"path\"".to_owned();
-                self.problems.at(&exec.place, format!("the exec of route `{route}` {said}"), Some(hint));
-                return None;
-            }
-        };
-        Some(Target::Exec(ExecTarget { peer, in_flight: parts.count("in_flight"), timeout: parts.duration("timeout") }))
-    }
 }
 
 fn definition(table: &Table, target: &Target) -> RouteDefinition {
@@ -222,30 +194,8 @@ fn definition(table: &Table, target: &Target) -> RouteDefinition {
             tenant: patterns("tenant"),
         },
         start: table.text("start").and_then(Start::parse).unwrap_or(Start::Now),
-        to: describe(target),
+        to: target.describe(),
         on_failure: if table.text("on_failure") == Some("skip") { OnFailure::Skip } else { OnFailure::Block },
         on_dead: if table.text("on_dead") == Some("hold") { OnDead::Hold } else { OnDead::Continue },
     }
-}
-
-/// Where it goes, for people. Of a command only what cannot be a password: the program, and a script's path.
-fn describe(target: &Target) -> String {
-    match target {
-        Target::Stdout => "stdout".to_owned(),
-        Target::Noop => "noop".to_owned(),
-        Target::Exec(exec) => match &exec.peer {
-            ExecPeer::Socket(path) => format!("exec {}", path.display()),
-            ExecPeer::Command(command) => {
-                let script = command.get(1).filter(|argument| is_script(argument));
-                let shown = command.first().into_iter().chain(script).map(String::as_str);
-                format!("exec {}", shown.collect::<Vec<_>>().join(" "))
-            }
-        },
-    }
-}
-
-fn is_script(argument: &str) -> bool {
-    let suffix = argument.rsplit_once('.').map_or("", |(_, suffix)| suffix);
-    let short = (1..=4).contains(&suffix.len()) && suffix.chars().all(|c| c.is_ascii_lowercase());
-    short && !argument.starts_with('-') && !argument.contains([':', '=', '@'])
 }

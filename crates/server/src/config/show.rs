@@ -34,6 +34,8 @@ fn walk(keys: &'static [Key], table: &Table, path: &str, all: &mut Vec<Setting>)
         let Some(node) = table.get(key.name) else { continue };
         let path = if path.is_empty() { key.name.to_owned() } else { format!("{path}.{}", key.name) };
         match (&key.kind, &node.data) {
+            // What a route takes from there is shown with the route, with the place it came from.
+            (Kind::Shared(_), _) => {}
             (Kind::Table(keys), Data::Table(table)) if !keys.is_empty() => walk(keys, table, &path, all),
             (Kind::Choice(keys), Data::Table(table)) => walk(keys, table, &path, all),
             (Kind::Named(keys), Data::Table(table)) => {
@@ -47,6 +49,9 @@ fn walk(keys: &'static [Key], table: &Table, path: &str, all: &mut Vec<Setting>)
                 for table in list.iter().filter_map(Node::table) {
                     walk(keys, table, &format!("{path}.{}", table.text("name").unwrap_or_default()), all);
                 }
+            }
+            (Kind::Password | Kind::Either(Kind::Password, _), _) => {
+                all.push(Setting { key: path, value: quoted("***"), origin: node.place.origin.clone() });
             }
             (Kind::Secret | Kind::Either(Kind::Secret, _), _) => {
                 let shown = |node: &Node| quoted(&SecretUrl::new(node.text().unwrap_or_default()).to_string());

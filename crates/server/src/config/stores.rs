@@ -125,27 +125,14 @@ impl Read<'_> {
                 let of = |node: &Node| Some((SecretUrl::new(node.text()?), node.place.clone()));
                 url.list().map_or_else(|| of(url).into_iter().collect(), |list| list.iter().filter_map(of).collect())
             }
-            (None, Some(file)) => self.url_of_file(file).into_iter().collect(),
+            (None, Some(file)) => {
+                let url = self.text_of_file(file, "a URL");
+                url.map(|url| (SecretUrl::new(url), file.place.clone())).into_iter().collect()
+            }
             (None, None) => {
                 let hint = "add url = \"sqlite://postroom.db\"".to_owned();
                 self.problems.at(place, format!("store `{name}` has no `url`"), Some(hint));
                 Vec::new()
-            }
-        }
-    }
-
-    fn url_of_file(&mut self, file: &Node) -> Option<(SecretUrl, Place)> {
-        let path = file.text().filter(|p| !p.is_empty())?;
-        let read = std::fs::read_to_string(self.sources.cwd.join(path));
-        match read.map(|text| text.trim().to_owned()) {
-            Ok(url) if url.is_empty() => {
-                self.problems.at(&file.place, format!("the file {path} is empty; it must hold a URL"), None);
-                None
-            }
-            Ok(url) => Some((SecretUrl::new(url), file.place.clone())),
-            Err(error) => {
-                self.problems.at(&file.place, format!("cannot read {path}: {}", reason(&error)), None);
-                None
             }
         }
     }
@@ -171,13 +158,4 @@ fn fits_schema(name: &str) -> bool {
     name.len() <= 55
         && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-}
-
-fn reason(error: &std::io::Error) -> String {
-    match error.kind() {
-        std::io::ErrorKind::NotFound => "it does not exist".to_owned(),
-        std::io::ErrorKind::InvalidData => "it is not UTF-8 text".to_owned(),
-        std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
-        _ => error.to_string(),
-    }
 }

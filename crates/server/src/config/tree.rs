@@ -141,6 +141,15 @@ impl Node {
         (0.0..=1.0).contains(&number).then_some(number)
     }
 
+    /// Yes or no; as text too, because `${VAR}` and variables make text.
+    pub(crate) fn flag(&self) -> Option<bool> {
+        match &self.data {
+            Data::Boolean(yes) => Some(*yes),
+            Data::Text(text) => text.trim().parse().ok(),
+            _ => None,
+        }
+    }
+
     /// Whether nobody set it.
     pub(crate) fn is_default(&self) -> bool {
         self.place.origin == Origin::Default
@@ -183,6 +192,11 @@ impl Table {
     /// The duration at a key; `None` is "never".
     pub(crate) fn duration_or_never(&self, name: &str) -> Option<Duration> {
         self.text(name).filter(|text| *text != "never").and_then(|text| parse_duration(text).ok())
+    }
+
+    /// The yes or no at a key; no when there is none.
+    pub(crate) fn flag(&self, name: &str) -> bool {
+        self.get(name).and_then(Node::flag).unwrap_or_default()
     }
 
     /// The number at a key; 1 when there is none.

@@ -9,6 +9,7 @@ use postroom_relay::Poll;
 
 use super::problem::{ConfigError, Problem, suggest};
 use super::show::Setting;
+use super::transports::Target;
 
 /// A whole configuration; valid by construction.
 #[derive(Debug, Clone)]
@@ -106,37 +107,6 @@ pub struct RouteConfig {
     pub breaker: BreakerPolicy,
     /// Most deliveries per second; `None` is no limit.
     pub rate: Option<f64>,
-}
-
-/// Where a route goes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
-    /// A child process, or a unix socket, that speaks JSON lines.
-    Exec(ExecTarget),
-    /// One envelope per line.
-    Stdout,
-    /// Nowhere.
-    Noop,
-}
-
-/// `to = { exec = { … } }`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ExecTarget {
-    /// Who answers.
-    pub peer: ExecPeer,
-    /// Most events given before they are answered.
-    pub in_flight: usize,
-    /// How long an answer may take.
-    pub timeout: Duration,
-}
-
-/// Who answers an `exec` route.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ExecPeer {
-    /// A program and its arguments, run in the working folder.
-    Command(Vec<String>),
-    /// A unix socket.
-    Socket(PathBuf),
 }
 
 /// `[log]`.

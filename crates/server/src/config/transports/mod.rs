@@ -1,0 +1,69 @@
+//! Where a route goes: one file per transport, with its keys and what they mean.
+//!
+//! To add one: a file here, a line in [`TO`] and [`SHARED`], an arm in [`Read::target`] and [`Target`], a line in
+//! `crate::transports`. What several transports read alike is in [`parts`].
+
+mod exec;
+mod parts;
+
+pub use exec::{ExecPeer, ExecTarget};
+
+use super::keys::{Key, table};
+use super::read::Read;
+use super::tree::Node;
+
+/// `to = { … }`: the transports of this build.
+pub(crate) static TO: &[Key] = &[
+    table("exec", exec::KEYS, "A child process that speaks JSON lines."),
+    table("stdout", &[], "One envelope per line."),
+    table("noop", &[], "Nowhere; delivered at once."),
+];
+
+/// `[transport.X]`: those that several routes may have in common.
+pub(crate) static SHARED: &[Key] = &[];
+
+/// Transports whose envelopes are all there is: they need a format that says everything.
+pub(crate) static WITHOUT_HEADERS: &[&str] = &["exec", "stdout", "noop"];
+
+/// Where a route goes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Target {
+    /// A child process, or a unix socket, that speaks JSON lines.
+    Exec(ExecTarget),
+    /// One envelope per line.
+    Stdout,
+    /// Nowhere.
+    Noop,
+}
+
+impl Target {
+    /// The word in the configuration.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Exec(_) => "exec",
+            Self::Stdout => "stdout",
+            Self::Noop => "noop",
+        }
+    }
+
+    /// Where it goes, for people; nothing that could be a password.
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Exec(exec) => format!("exec {}", exec.describe()),
+            Self::Stdout | Self::Noop => self.name().to_owned(),
+        }
+    }
+}
+
+impl Read<'_> {
+    /// What `to` means; nothing when that has been reported.
+    pub(super) fn target(&mut self, route: &str, to: &Node) -> Option<Target> {
+        let entry = to.table()?.0.first()?;
+        match entry.name.as_str() {
+            "exec" => self.exec(route, &entry.node).map(Target::Exec),
+            "stdout" => Some(Target::Stdout),
+            "noop" => Some(Target::Noop),
+            _ => None,
+        }
+    }
+}
