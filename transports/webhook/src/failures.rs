@@ -92,7 +92,7 @@ impl Failures {
         }
         let numbered = || format!("webhook.status_{}", status.as_u16());
         let failure = match (status.as_u16(), retry_after) {
-            (410, _) => Failure::unavailable("webhook.gone", text),
+            (410, _) => Failure::unavailable("webhook.gone", text).disables(),
             (429, _) | (503, Some(_)) => Failure::unavailable(numbered(), text),
             (400 | 413 | 415 | 422, _) => Failure::permanent("webhook.rejected", text),
             (300..=399, _) => Failure::transient("webhook.redirect", text),

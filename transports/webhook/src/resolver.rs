@@ -82,7 +82,17 @@ async fn system(host: String) -> io::Result<Vec<IpAddr>> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use postroom_conformance::transports::Post;
+    use postroom_core::Event;
+    use postroom_core::envelope::{Binding, Encoder, Format};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+    use url::Url;
+
     use super::*;
+    use crate::{Webhook, WebhookOptions};
 
     async fn check(answer: &[&str]) -> Result<Vec<String>, String> {
         let answer: Vec<IpAddr> = answer.iter().map(|a| a.parse().unwrap()).collect();
@@ -98,5 +108,39 @@ mod tests {
         assert_eq!(check(&["10.0.0.1", "127.0.0.1"]).await, Err(refused));
         let nothing = "hooks.example has no address: the name has no addresses".to_owned();
         assert_eq!(check(&[]).await, Err(nothing));
+    }
+
+    #[tokio::test]
+    async fn a_name_that_leads_elsewhere_later_is_looked_at_again_h_69() {
+        // Both are ours, but only the first is allowed: it stands for a public address, the second for a private one.
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let inside = TcpListener::bind(("127.0.0.2", port)).await.unwrap();
+        tokio::spawn(async move {
+            while let Ok((mut client, _)) = listener.accept().await {
+                let _ = client.read(&mut [0; 4096]).await;
+                let _ = client.write_all(b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n").await;
+            }
+        });
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&asked);
+        let lookup: Arc<Lookup> = Arc::new(move |_| {
+            let answer = if counted.fetch_add(1, Ordering::Relaxed) == 0 { [127, 0, 0, 1] } else { [127, 0, 0, 2] };
+            Box::pin(std::future::ready(Ok(vec![IpAddr::from(answer)])))
+        });
+        let url = Url::parse(&format!("http://hooks.example:{port}/")).unwrap();
+        let options = WebhookOptions { https_only: false, ..WebhookOptions::new(url) };
+        let resolver = Resolver::with(Guard::new(vec!["127.0.0.1/32".parse().unwrap()]), lookup);
+        let encoder = Encoder::new(Format::Raw, Binding::Http, "/s");
+        let webhook = Webhook::with_resolver("partners".to_owned(), options, encoder, resolver).unwrap();
+        let mut post = Post::new(Arc::new(webhook));
+        post.deliver(&[Event::new("t").id("first")]).await;
+        post.outcome().await.1.unwrap();
+        post.deliver(&[Event::new("t").id("second")]).await;
+        let failure = post.outcome().await.1.unwrap_err();
+        assert_eq!(failure.code, "webhook.address");
+        assert!(failure.error.contains("hooks.example is at 127.0.0.2, which is loopback"), "{}", failure.error);
+        assert_eq!(asked.load(Ordering::Relaxed), 2, "once per connection");
+        assert!(futures_util::FutureExt::now_or_never(inside.accept()).is_none(), "somebody connected to the inside");
     }
 }
