@@ -7,7 +7,7 @@ mod rabbitmq;
 mod redis;
 
 pub use kafka::Kafka;
-pub use nats::{Nats, NatsTls};
+pub use nats::{Nats, NatsTls, NatsWith};
 pub use rabbitmq::RabbitMq;
 pub use redis::Redis;
 
