@@ -34,6 +34,12 @@ macro_rules! exits {
     (check) => {
         "Exit codes: 0 nothing lost · 1 failed · 2 usage or configuration · 3 store not reachable · 4 refused · 5 some stores not reachable · 7 the counts differ"
     };
+    (online) => {
+        "Exit codes: 0 fine · 1 failed · 2 usage or configuration · 7 something asked with --online would not work"
+    };
+    (probe) => {
+        "Exit codes: 0 delivered · 1 refused by the destination, or no such route · 2 usage or configuration · 3 destination not reachable"
+    };
     (run) => {
         "Exit codes: 0 stopped or drained · 1 failed · 2 usage or configuration · 3 no store reachable · 4 refused · 130/143 stopped by a second signal"
     };

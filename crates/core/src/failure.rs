@@ -40,6 +40,8 @@ pub struct Failure {
     pub error: String,
     /// The receiver's own wish when to be asked again.
     pub retry_after: Option<Duration>,
+    /// Whether the receiver is gone for good: the route is held until an operator resumes it.
+    pub disables: bool,
     /// Errors per handler, where several took the event.
     pub handlers: Vec<HandlerError>,
 }
@@ -47,7 +49,14 @@ pub struct Failure {
 impl Failure {
     /// A failure of this kind.
     pub fn new(kind: FailureKind, code: impl Into<Cow<'static, str>>, error: impl Into<String>) -> Self {
-        Self { kind, code: code.into(), error: cut(&error.into()), retry_after: None, handlers: Vec::new() }
+        Self {
+            kind,
+            code: code.into(),
+            error: cut(&error.into()),
+            retry_after: None,
+            disables: false,
+            handlers: Vec::new(),
+        }
     }
 
     /// This event again later.
@@ -68,6 +77,12 @@ impl Failure {
     /// Adds the receiver's wish when to be asked again.
     pub fn retry_after(mut self, after: Duration) -> Self {
         self.retry_after = Some(after);
+        self
+    }
+
+    /// Says that the receiver is gone for good and wants nothing more; only with [`FailureKind::Unavailable`].
+    pub fn disables(mut self) -> Self {
+        self.disables = true;
         self
     }
 }

@@ -47,7 +47,7 @@ pub use matching::{Filter, Pattern, PatternError};
 pub use outbox::Outbox;
 pub use ranges::Ranges;
 pub use retry::{Delays, RetryPolicy};
-pub use route::{OnDead, OnFailure, RouteDefinition, RouteHealth, RouteState, Start, valid_name};
+pub use route::{OnDead, OnFailure, RouteDefinition, RouteHealth, RouteState, Start, disabled_by, valid_name};
 pub use secret::{Secret, SecretUrl};
 pub use source::{Budget, Lease, Source, Standing, Take};
 pub use store::{RelayIdentity, Schema, SchemaStatus, SchemaStep, Store};

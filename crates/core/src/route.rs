@@ -5,6 +5,7 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::failure::Failure;
 use crate::matching::Filter;
 
 /// What a store keeps of a route, and what every relay that serves it must agree on.
@@ -156,6 +157,14 @@ impl RouteState {
     }
 }
 
+/// What a pause by a relay itself begins with, where an operator's has the operator's name.
+const DISABLED: &str = "disabled: ";
+
+/// How a pause that a relay makes itself is signed: its receiver is gone for good.
+pub fn disabled_by(failure: &Failure) -> String {
+    format!("{DISABLED}{}: {}", failure.code, failure.error)
+}
+
 /// What a relay says of a route it serves; stored with its heartbeat, so that commands elsewhere can tell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RouteHealth {
@@ -167,6 +176,14 @@ pub struct RouteHealth {
 }
 
 impl RouteHealth {
+    /// Of a route that is paused, by whom it says: an operator, or a relay whose receiver is gone.
+    pub fn paused(by: &str) -> Self {
+        match by.strip_prefix(DISABLED) {
+            Some(why) => Self { state: RouteState::Disabled, note: format!("{why}; `route resume` tries again") },
+            None => Self { state: RouteState::Paused, note: format!("paused by {by}") },
+        }
+    }
+
     /// Moving.
     pub fn running() -> Self {
         Self { state: RouteState::Running, note: String::new() }

@@ -1,8 +1,10 @@
 //! From configuration to running relays: knows every store and transport.
 //!
-//! [`config`] reads what people wrote, [`stores`] and [`transports`] make the parts, [`relay`] runs them.
+//! [`config`] reads what people wrote, [`stores`] and [`transports`] make the parts, [`relay`] runs them, [`online`] asks whether they would
+//! work.
 
 pub mod config;
+pub mod online;
 mod reach;
 pub mod relay;
 pub mod stores;

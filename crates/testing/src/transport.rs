@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use postroom_core::{Capabilities, Clock, Event, Failure, Outbound, Outcome, Receipt, Transport};
+use postroom_core::{Burial, Capabilities, Clock, Event, Failure, Outbound, Outcome, Receipt, Transport};
 use tokio::sync::watch;
 
 /// One try that reached the transport.
@@ -18,6 +18,8 @@ pub struct Arrival {
     pub attempt: u32,
     /// Its number in the log, if it has one.
     pub position: Option<i64>,
+    /// Why the event is dead, when it comes to be buried.
+    pub burial: Option<Burial>,
 }
 
 /// What the transport does about a try.
@@ -193,8 +195,12 @@ impl ScriptedTransport {
 
     /// Notes the try and decides what becomes of it.
     fn arrive(&self, outbound: &Outbound) -> Reply {
-        let arrival =
-            Arrival { event: Arc::clone(&outbound.event), attempt: outbound.attempt, position: outbound.position };
+        let arrival = Arrival {
+            event: Arc::clone(&outbound.event),
+            attempt: outbound.attempt,
+            position: outbound.position,
+            burial: outbound.burial.clone(),
+        };
         let mut state = self.lock();
         let reply = match &state.down {
             Some(failure) => Reply::Fail(failure.clone()),

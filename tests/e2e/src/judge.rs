@@ -16,8 +16,15 @@ pub struct Terms<'t> {
 }
 
 impl Terms<'_> {
-    /// Finds nothing lost, invented, swapped, or repeated more often than the faults explain; the program's own count must agree.
+    /// As [`Terms::compare`], of a run in which something was to be tried again.
     pub fn judge(&self, world: &World, ledger: &Ledger, faults: &BTreeMap<u32, usize>) -> Findings {
+        let findings = self.compare(world, ledger, faults);
+        assert!(world.journal().read().iter().any(|r| r.attempt > 1), "it was a real run");
+        findings
+    }
+
+    /// Finds nothing lost, invented, swapped, or repeated more often than the faults explain; the program's own count must agree.
+    pub fn compare(&self, world: &World, ledger: &Ledger, faults: &BTreeMap<u32, usize>) -> Findings {
         world.ok(&["relay", "run", "--drain"]);
         let audit = world.run(&["audit"]);
         assert_eq!(audit.code, 0, "the audit finds nothing missing: {}{}", audit.stdout, audit.stderr);
@@ -26,7 +33,7 @@ impl Terms<'_> {
         let Self { routes, in_flight_max } = *self;
         let findings = Evidence { ledger, receptions: &receptions, routes, faults, in_flight_max }.check();
         assert_eq!(findings.violations, [""; 0], "{findings}");
-        assert!(!ledger.rolled_back.is_empty() && receptions.iter().any(|r| r.attempt > 1), "it was a real run");
+        assert!(!ledger.rolled_back.is_empty(), "it was a real run");
         findings
     }
 }

@@ -13,6 +13,7 @@
 
 mod binary;
 mod checker;
+mod consumers;
 mod journal;
 mod judge;
 mod ledger;
@@ -27,6 +28,7 @@ mod watch;
 mod world;
 
 pub use checker::{Evidence, Findings};
+pub use consumers::{Receiver, consume};
 pub use journal::{Answer, Follower, Journal, Reception};
 pub use judge::Terms;
 pub use ledger::{Ledger, Written};

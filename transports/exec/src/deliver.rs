@@ -15,13 +15,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use postroom_core::{Capabilities, Failure, Outbound, Transport, units};
+use postroom_core::{Capabilities, Failure, Finding, Outbound, Transport, units};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::LOG;
 use crate::backoff::Backoff;
+use crate::check;
 use crate::connection::{Connection, Ending};
 use crate::in_flight::InFlight;
 use crate::lines::Throttle;
@@ -91,6 +92,10 @@ impl Transport for Exec {
         if let Err(refused) = self.hand_over(ready) {
             report_all(refused.into_iter().map(|r| r.outbound), &closed());
         }
+    }
+
+    async fn check(&self) -> Vec<Finding> {
+        check::check(&self.options.target).await
     }
 
     async fn close(&self) {

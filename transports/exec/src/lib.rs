@@ -33,6 +33,7 @@
 //! closed; it has five seconds to answer what it has and to leave, then the group is killed.
 
 mod backoff;
+mod check;
 mod connection;
 mod deliver;
 mod in_flight;

@@ -5,12 +5,16 @@ use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 
 use postroom_server::config;
+use postroom_server::online::{self, Found, Level};
 use serde_json::json;
 
 use crate::app::App;
 use crate::args::help;
 use crate::exit::{Exit, Failed, Outcome};
-use crate::output::{Table, count, note, print, print_lines};
+use crate::output::{Table, count, note, plain, print, print_lines};
+
+/// Longest message of a finding in a line; JSON has the whole.
+const MESSAGE_CHARS_MAX: usize = 500;
 
 /// Write, check and show the configuration
 #[derive(Debug, clap::Subcommand)]
@@ -19,8 +23,12 @@ pub(crate) enum ConfigCommand {
     #[command(after_help = help!(plain: "postroom config init", "postroom config init --config /etc/postroom/config.toml"))]
     Init,
     /// Say everything that is wrong with the configuration
-    #[command(after_help = help!(plain: "postroom config check", "postroom config check --config staging.toml"))]
-    Check,
+    #[command(after_help = help!(online: "postroom config check", "postroom config check --online"))]
+    Check {
+        /// Also connect to every store and destination, and look for what they need there; nothing is sent
+        #[arg(long)]
+        online: bool,
+    },
     /// Show every value in force; passwords never
     #[command(after_help = help!(plain: "postroom config show --origin", "postroom config show -o json"))]
     Show {
@@ -30,10 +38,10 @@ pub(crate) enum ConfigCommand {
     },
 }
 
-pub(crate) fn run(app: &App, command: &ConfigCommand) -> Outcome {
+pub(crate) async fn run(app: &App, command: &ConfigCommand) -> Outcome {
     match command {
         ConfigCommand::Init => init(app),
-        ConfigCommand::Check => check(app),
+        ConfigCommand::Check { online } => check(app, *online).await,
         ConfigCommand::Show { origin } => show(app, *origin),
     }
 }
@@ -70,18 +78,41 @@ fn init(app: &App) -> Outcome {
     Ok(Exit::Done)
 }
 
-fn check(app: &App) -> Outcome {
+async fn check(app: &App, online: bool) -> Outcome {
     let config = app.config()?;
+    let found = if online { Some(online::check(&config).await) } else { None };
+    let works = found.iter().flatten().all(|found| found.level != Level::Problem);
     let stores: Vec<&str> = config.stores.iter().map(|s| s.name.as_str()).collect();
     let routes: Vec<&str> = config.routes.iter().map(|r| r.definition.name.as_str()).collect();
-    let answer = json!({ "ok": true, "file": config.file, "stores": stores, "routes": routes });
+    let mut answer = json!({ "ok": works, "file": config.file, "stores": stores, "routes": routes });
+    if let (Some(found), Some(object)) = (&found, answer.as_object_mut()) {
+        object.insert("findings".to_owned(), json!(found));
+    }
     app.global.output.one(&answer, || {
         let file =
             config.file.as_ref().map_or_else(|| "no file, only defaults".to_owned(), |f| f.display().to_string());
         let (stores, routes) = (count(stores.len() as u64, "store"), count(routes.len() as u64, "route"));
-        format!("{file} is fine: {stores}, {routes}")
+        let well = if works { "is fine" } else { "has no mistakes, but not all of it would work" };
+        let file = format!("{file} {well}: {stores}, {routes}");
+        found.iter().flatten().fold(file, |text, found| format!("{text}\n{}", line(found)))
     })?;
-    Ok(Exit::Done)
+    Ok(if works { Exit::Done } else { Exit::CheckFailed })
+}
+
+fn line(found: &Found) -> String {
+    let level = match found.level {
+        Level::Fine => "ok",
+        Level::Warning => "warning",
+        Level::Problem => "problem",
+    };
+    let about = match (&found.store, &found.route) {
+        (Some(store), _) => format!("store {store}"),
+        (_, Some(route)) => format!("route {route}"),
+        _ => String::new(),
+    };
+    let code = found.code.as_ref().map_or_else(String::new, |code| format!("{code}: "));
+    let hint = found.hint.as_ref().map_or_else(String::new, |hint| format!("\n         hint: {hint}"));
+    format!("{level:<8} {about}: {code}{}{hint}", plain(&found.message, MESSAGE_CHARS_MAX))
 }
 
 fn show(app: &App, origin: bool) -> Outcome {

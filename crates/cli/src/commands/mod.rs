@@ -8,6 +8,7 @@ pub(crate) mod event;
 pub(crate) mod inbox;
 pub(crate) mod key;
 mod preview;
+mod probe;
 pub(crate) mod prune;
 pub(crate) mod relay;
 pub(crate) mod replay;

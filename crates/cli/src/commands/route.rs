@@ -1,4 +1,4 @@
-//! `postroom route`: what there is, stop one, let it go on, forget it.
+//! `postroom route`: what there is, stop one, let it go on, try it, forget it.
 
 use std::fmt::Write as _;
 
@@ -8,13 +8,13 @@ use serde_json::json;
 use crate::actor::actor;
 use crate::app::{self, App};
 use crate::args::{Reason, StoreArg, help};
-use crate::commands::status;
+use crate::commands::{probe, status};
 use crate::confirm::confirm;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::{count, note};
 use crate::when;
 
-/// Look at routes, pause and resume them, forget them
+/// Look at routes, pause and resume them, try them, forget them
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum RouteCommand {
     /// List routes, registered or only configured
@@ -32,6 +32,9 @@ pub(crate) enum RouteCommand {
     /// Let a paused route go on
     #[command(after_help = help!(store: "postroom route resume mailer"))]
     Resume(ActArgs),
+    /// Send one marked event through a route's transport, past the store: no other route sees it
+    #[command(after_help = help!(probe: "postroom route test orders", "postroom route test orders --type order.placed"))]
+    Test(probe::TestArgs),
     /// Remove a route with its position, its open deliveries and its dead letters
     #[command(after_help = help!(ask: "postroom route forget mailer --dry-run", "postroom route forget mailer --yes"))]
     Forget(ActArgs),
@@ -60,6 +63,7 @@ pub(crate) async fn run(app: &App, command: RouteCommand) -> Outcome {
         RouteCommand::Show(args) => show(app, &args).await,
         RouteCommand::Pause(args) => switch(app, &args, Switch::Pause).await,
         RouteCommand::Resume(args) => switch(app, &args, Switch::Resume).await,
+        RouteCommand::Test(args) => probe::run(app, &args).await,
         RouteCommand::Forget(args) => forget(app, &args).await,
     }
 }

@@ -1,6 +1,8 @@
 //! Routes: where they start, what they agree on, how they are paused and forgotten.
 
-use postroom_core::{Clock, Event, Filter, RouteDefinition, RouteState, Start, StoreErrorKind};
+use postroom_core::{
+    Actor, Clock, Event, Failure, Filter, RouteDefinition, RouteState, Start, StoreErrorKind, disabled_by,
+};
 
 use super::bench::{LEASE, SECOND, actor, event, events, named, names, route};
 use super::{Bench, StoreHarness, Worker};
@@ -102,6 +104,18 @@ pub async fn a_live_relay_with_another_definition_is_a_conflict<H: StoreHarness>
     assert!(s.serve_as("third", &route()).await.is_ok(), "one that agrees is welcome");
     s.pass(LEASE + SECOND);
     assert!(s.serve_as("second", &orders).await.is_ok(), "the dead have no say");
+}
+
+/// A receiver that is gone for good pauses its route through the relay, and people can tell it from their own pauses.
+pub async fn a_route_that_a_relay_disabled_says_so_until_it_is_resumed<H: StoreHarness>(s: &Bench<H>) {
+    s.serve(&route()).await;
+    let gone = Failure::unavailable("webhook.gone", "410 Gone").disables();
+    let relay = Actor { name: disabled_by(&gone), reason: None };
+    assert!(s.desk().pause("all", &relay).await.unwrap());
+    let status = s.detail("all").await.status;
+    assert_eq!((status.state, status.note.starts_with("webhook.gone: 410 Gone;")), (RouteState::Disabled, true));
+    assert!(s.desk().resume("all", &actor()).await.unwrap());
+    assert_ne!(s.detail("all").await.status.state, RouteState::Disabled);
 }
 
 pub async fn a_paused_route_hands_out_nothing_until_it_is_resumed<H: StoreHarness>(s: &Bench<H>) {

@@ -95,6 +95,7 @@ macro_rules! store_suite {
                 a_route_of_an_impossible_name_is_refused
                 a_changed_filter_applies_from_the_position_on
                 a_live_relay_with_another_definition_is_a_conflict
+                a_route_that_a_relay_disabled_says_so_until_it_is_resumed
                 a_paused_route_hands_out_nothing_until_it_is_resumed
                 acting_on_a_route_that_is_not_there_says_so
                 a_route_is_forgotten_only_when_nobody_serves_it

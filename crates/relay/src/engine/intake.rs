@@ -108,7 +108,8 @@ impl Engine {
             return;
         }
         self.held_bytes += delivery.event.size();
-        let held = Held { delivery, order: self.next_order, outages: 0, through_before: 0, last_outage: None };
+        let held =
+            Held { delivery, order: self.next_order, outages: 0, through_before: 0, last_outage: None, burial: None };
         self.next_order += 1;
         let sendable = if self.capabilities.pipelines_key { Some(held) } else { self.keys.admit(held) };
         if let Some(held) = sendable {

@@ -6,7 +6,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use foldhash::HashMap;
-use postroom_core::{Delivery, Event, LaneTerm};
+use postroom_core::{Burial, Delivery, Event, LaneTerm};
 
 /// A delivery in the engine's hands.
 #[derive(Debug, Clone)]
@@ -18,6 +18,8 @@ pub(super) struct Held {
     pub(super) outages: u32,
     pub(super) through_before: u64,
     pub(super) last_outage: Option<u64>,
+    /// Set once it is dead and the transport has a place for it.
+    pub(super) burial: Option<Burial>,
 }
 
 /// Names a key without copying its text.
@@ -180,7 +182,7 @@ mod tests {
             ordered: true,
             appended_at: Timestamp::UNIX_EPOCH,
         };
-        Held { delivery, order, outages: 0, through_before: 0, last_outage: None }
+        Held { delivery, order, outages: 0, through_before: 0, last_outage: None, burial: None }
     }
 
     #[test]

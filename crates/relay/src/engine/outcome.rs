@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use postroom_core::{
-    Delivery, Failure, FailureKind, OnDead, OnFailure, Outcome, Phase as BreakerPhase, Standing, StoreError, Verdict,
-    verdict,
+    Actor, Burial, Delivery, Failure, FailureKind, OnDead, OnFailure, Outcome, Phase as BreakerPhase, RetryPolicy,
+    Standing, StoreError, Verdict, disabled_by, verdict,
 };
 
 use super::settler::Urgency;
@@ -27,6 +27,9 @@ impl Engine {
                 if !self.suspects.is_blamed(&held) {
                     if current {
                         self.destination_down(now, &failure);
+                    }
+                    if failure.disables {
+                        self.disable(&failure);
                     }
                     self.suspects.outage(&mut held, self.outages);
                 }
@@ -54,7 +57,18 @@ impl Engine {
             }
             Err(_) => {}
         }
-        let verdict = verdict(held.delivery.attempts, outcome, &self.retry, self.rng.f64());
+        let verdict = match held.burial.take() {
+            Some(burial) => buried(burial, outcome, &held.delivery, &self.retry, self.rng.f64()),
+            None => match verdict(held.delivery.attempts, outcome, &self.retry, self.rng.f64()) {
+                Verdict::Dead { attempts, failure } if self.capabilities.buries => {
+                    // There is a place for such: it goes there before the death is settled.
+                    held.burial = Some(Burial { failure, attempts, at: self.clock.now() });
+                    self.send_again(now, held);
+                    return;
+                }
+                other => other,
+            },
+        };
         self.log_verdict(&held.delivery, &verdict);
         let took = now.saturating_sub(since);
         if self.keeps_key(&verdict) {
@@ -65,6 +79,19 @@ impl Engine {
             self.let_next_go(&held.delivery);
             self.settle_later(now, held.delivery, verdict, took);
         }
+    }
+
+    /// The receiver is gone for good: the route is paused in the store, for every relay, until an operator resumes it.
+    fn disable(&self, failure: &Failure) {
+        let (desk, route) = (self.store.desk(), self.definition.name.clone());
+        let store = self.store_name.clone();
+        let actor = Actor { name: disabled_by(failure), reason: None };
+        // Beside the work: until it is done, and if it fails, the breaker waits and the next probe comes here again.
+        tokio::spawn(async move {
+            if let Err(error) = desk.pause(&route, &actor).await {
+                tracing::warn!(store, route, %error, "the route could not be disabled, trying again");
+            }
+        });
     }
 
     /// The destination said it is down.
@@ -85,10 +112,13 @@ impl Engine {
 
     /// The delivery is as good as never sent, and waits until the destination is back.
     fn unavailable(&mut self, now: Duration, held: Held) {
+        self.wire_doubtful |= self.capabilities.pipelines_key;
+        self.send_again(now, held);
+    }
+
+    /// The delivery goes out once more, before what came after it.
+    fn send_again(&mut self, now: Duration, held: Held) {
         self.give_back(1);
-        if self.capabilities.pipelines_key {
-            self.wire_doubtful = true;
-        }
         if self.phase == Phase::Serving {
             if self.keys.is_held(&held.delivery) {
                 // Something of its key goes back meanwhile: so does this one.
@@ -252,5 +282,22 @@ impl Engine {
             ),
             Verdict::Delivered(_) | Verdict::Returned => {}
         }
+    }
+}
+
+/// What becomes of a dead event once its burial has an outcome.
+fn buried(burial: Burial, outcome: Outcome, delivery: &Delivery, retry: &RetryPolicy, random: f64) -> Verdict {
+    let Burial { failure, attempts, .. } = burial;
+    match outcome {
+        Err(no) if no.kind == FailureKind::Transient => {
+            // As if the last try had not been: it comes again, and with it the burial.
+            let after = retry.delay(attempts, random).max(no.retry_after.unwrap_or_default());
+            Verdict::Retry { attempts: delivery.attempts, after, failure: no }
+        }
+        Err(no) => {
+            tracing::warn!(event_id = delivery.event.id, code = %no.code, "a dead letter could not be buried");
+            Verdict::Dead { attempts, failure }
+        }
+        Ok(_) => Verdict::Dead { attempts, failure },
     }
 }

@@ -67,13 +67,11 @@ impl Engine {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         let delivery = &held.delivery;
-        batch.push(Outbound::new(
-            ticket,
-            delivery.attempts.saturating_add(1),
-            delivery.event.clone(),
-            delivery.position,
-            self.report.clone(),
-        ));
+        let attempt = delivery.attempts.saturating_add(1);
+        let report = self.report.clone();
+        let mut outbound = Outbound::new(ticket, attempt, delivery.event.clone(), delivery.position, report);
+        outbound.burial.clone_from(&held.burial);
+        batch.push(outbound);
         self.flights.insert(ticket, Flight { held, since: now, epoch: self.epoch });
         self.current_flights += 1;
         true

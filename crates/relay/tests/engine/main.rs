@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
 
 mod breaker;
+mod burying;
 mod connection;
 mod order;
 mod shop;

@@ -76,7 +76,7 @@ impl State {
     /// The operator's word first, then what the live relays say; the first that is not running counts.
     fn health(&self, route: &Route, elapsed: Duration) -> RouteHealth {
         if let Some(by) = &route.paused_by {
-            return RouteHealth { state: RouteState::Paused, note: format!("paused by {by}") };
+            return RouteHealth::paused(by);
         }
         let name = &route.definition.name;
         let live = self.relays.values().filter(|relay| relay.is_alive(elapsed));

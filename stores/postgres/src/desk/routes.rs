@@ -94,7 +94,8 @@ async fn state(
     now: i64,
 ) -> Result<(RouteState, String), sqlx::Error> {
     if let Some(who) = &route.paused_by {
-        return Ok((RouteState::Paused, format!("paused by {who}")));
+        let RouteHealth { state, note } = RouteHealth::paused(who);
+        return Ok((state, note));
     }
     let holders: Vec<String> = lanes.iter().filter_map(|lane| lane.holder.clone()).collect();
     let health: Option<String> = session

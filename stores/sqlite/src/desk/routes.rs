@@ -118,7 +118,8 @@ async fn state(
     now: i64,
 ) -> Result<(RouteState, String), sqlx::Error> {
     if let Some(who) = &route.paused_by {
-        return Ok((RouteState::Paused, format!("paused by {who}")));
+        let RouteHealth { state, note } = RouteHealth::paused(who);
+        return Ok((state, note));
     }
     let health: Option<String> = sqlx::query_scalar(
         "select json_extract(routes, ?1) from postroom_relay \
