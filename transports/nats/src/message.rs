@@ -36,8 +36,8 @@ impl Message {
         // thrown away. The attempt is no part of it, or a second attempt would not be one.
         headers.insert(NATS_MESSAGE_ID, value(format!("{route}/{}", event.id), "Nats-Msg-Id", &event.id)?);
         headers.insert(NATS_EXPECTED_STREAM, options.stream.as_str());
-        for n in 0..envelope.headers.len() {
-            let (name, text) = &envelope.headers[n];
+        let mut identified = false;
+        for (n, (name, text)) in envelope.headers.iter().enumerate() {
             // Those steer the server. And ours come first: nobody overrides them, in whatever case.
             let steers = name.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("nats-"));
             let taken = || envelope.headers[..n].iter().any(|(earlier, _)| earlier.eq_ignore_ascii_case(name));
@@ -46,6 +46,10 @@ impl Message {
             }
             let parsed = name.parse::<HeaderName>().map_err(|_| unfit(name, "name", &event.id))?;
             headers.insert(parsed, value(text.clone(), name, &event.id)?);
+            identified |= name == "ce-id" || name == "postroom-id";
+        }
+        if !identified {
+            headers.insert("postroom-id", event.id.as_str());
         }
         Ok(Self { subject, headers, body: envelope.body })
     }
@@ -118,6 +122,9 @@ mod tests {
         }
         let binary = message(Format::CloudEventsBinary, "x", event()).unwrap();
         assert_eq!(header(&binary, "ce-id").as_deref(), Some("e-1"));
+        assert_eq!(header(&binary, "postroom-id"), None);
+        let structured = message(Format::CloudEventsStructured, "x", event()).unwrap();
+        assert_eq!(header(&structured, "postroom-id").as_deref(), Some("e-1"));
         assert_eq!(header(&binary, "ce-datacontenttype").as_deref(), Some(JSON));
     }
 
