@@ -13,7 +13,7 @@ use crate::address::Guard;
 use crate::signature::SigningKey;
 
 /// Settings of one webhook transport.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub struct WebhookOptions {
     /// Where requests go. Its path and query may hold tokens, so only scheme, host and port are ever shown.
     pub url: Url,
@@ -142,7 +142,7 @@ impl WebhookOptions {
     }
 
     /// Scheme, host and port: all of the URL that may be shown.
-    pub(crate) fn receiver(&self) -> String {
+    pub fn receiver(&self) -> String {
         self.url.origin().ascii_serialization()
     }
 }
