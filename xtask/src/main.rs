@@ -18,7 +18,9 @@ const USAGE: &str = "usage:
                                           with N times (default 5) the events and faults of a test run; prints their figures
   cargo xtask bench [engine|sqlite|dev]   benchmarks, release build; results belong into bench/RESULTS.md
   cargo xtask bench postgres [append|drain|latency|idle|backlog [EVENTS]|scaling]
-                                          the same on PostgreSQL: on the server of `services up`, or of POSTROOM_BENCH_PG";
+                                          the same on PostgreSQL: on the server of `services up`, or of POSTROOM_BENCH_PG
+  cargo xtask bench transports [kafka|rabbitmq|nats|redis|webhook|latency|memory]
+                                          transports against bare clients on the brokers of `services up`";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();

@@ -11,13 +11,14 @@ use crate::options::Target;
 /// Looks without starting anything.
 pub(crate) async fn check(target: &Target) -> Vec<Finding> {
     let finding = match target {
-        Target::Command(command) => match find(command.first().map_or("", String::as_str)) {
-            Some(path) => Finding::Fine(format!("{} is there and may be run", path.display())),
-            None => {
+        Target::Command(command) => {
+            if let Some(path) = find(command.first().map_or("", String::as_str)) {
+                Finding::Fine(format!("{} is there and may be run", path.display()))
+            } else {
                 let error = format!("{target} is not found or may not be run");
                 Finding::Problem(Failure::unavailable("exec.not_found", error))
             }
-        },
+        }
         Target::Socket(path) => match UnixStream::connect(path).await {
             Ok(_) => Finding::Fine(format!("{} answers", path.display())),
             Err(error) => {

@@ -87,8 +87,8 @@ fn print(state: &State) {
         match state.servers.get(name) {
             Some(Running { site, process }) => {
                 let address = format!("127.0.0.1:{}", site.port);
-                let more: String = site.more.iter().map(|(name, port)| format!("  {name} {port}")).collect();
-                println!("{name:<12} {address:>15} {:>9}  {health}{more}", process.pid);
+                let more: Vec<String> = site.more.iter().map(|(name, port)| format!("{name} {port}")).collect();
+                println!("{name:<12} {address:>15} {:>9}  {health:<5} {}", process.pid, more.join("  "));
             }
             None => println!("{name:<12} {:>15} {:>9}  {health}", "-", "-"),
         }

@@ -17,7 +17,7 @@ use crate::suggest;
 /// How long the destination may take. Longer than any transport's own time-out by default.
 const ANSWER_WITHIN: Duration = Duration::from_mins(1);
 /// What marks the event, so that receivers can leave it alone.
-const MARK: &str = "postroom-test";
+const MARK: &str = "x-postroom-test";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct TestArgs {

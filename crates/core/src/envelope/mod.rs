@@ -6,6 +6,8 @@ mod cloudevents;
 mod fields;
 mod time;
 
+use std::fmt::Write as _;
+
 use bytes::Bytes;
 
 pub use fields::{FieldError, FieldTable, Part, TextPart, TimePart};
@@ -76,7 +78,12 @@ fn percent_encoded(text: String) -> String {
     }
     let mut encoded = String::with_capacity(text.len() + 16);
     for byte in text.bytes() {
-        if plain(byte) { encoded.push(char::from(byte)) } else { encoded.push_str(&format!("%{byte:02X}")) }
+        if plain(byte) {
+            encoded.push(char::from(byte));
+        } else {
+            // Writing into a text cannot fail.
+            let _ = write!(encoded, "%{byte:02X}");
+        }
     }
     encoded
 }

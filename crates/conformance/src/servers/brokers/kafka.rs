@@ -39,7 +39,6 @@ impl Kafka {
         let _ = fs::remove_dir_all(&new);
         fs::create_dir_all(&new)?;
         fs::write(new.join("pom.xml"), pom())?;
-        eprintln!("fetching Kafka {VERSION} with Maven, once");
         let mut maven = Command::new("mvn");
         maven.current_dir(&new).args(["-q", "-B", "dependency:copy-dependencies", "-DincludeScope=runtime"]);
         run(maven.arg("-DoutputDirectory=jars"))?;
@@ -97,24 +96,22 @@ fn properties(site: &Site) -> String {
     let certificates = site.certificates();
     let names = ["controller", "tls", "mtls", "sasl", "sasl_tls"];
     let at = |host: &str, names: &[&str]| -> String {
-        let more = names.iter().map(|name| format!(",{}://{host}:{}", name.to_uppercase(), site.port_of(name)));
-        format!("PLAIN://127.0.0.1:{}{}", site.port, more.collect::<String>())
+        let more = names.iter().map(|name| format!("{}://{host}:{}", name.to_uppercase(), site.port_of(name)));
+        format!("PLAIN://127.0.0.1:{},{}", site.port, more.collect::<Vec<_>>().join(","))
     };
     let plain = format!(
         "org.apache.kafka.common.security.plain.PlainLoginModule required user_{USER}=\"{PASSWORD}\" user_{LIMITED_USER}=\"{PASSWORD}\";"
     );
     let scram = "org.apache.kafka.common.security.scram.ScramLoginModule required;";
-    let logins: String = ["sasl", "sasl_tls"]
-        .iter()
-        .map(|name| {
-            format!(
-                "listener.name.{name}.plain.sasl.jaas.config={plain}
+    let login = |name: &str| {
+        format!(
+            "listener.name.{name}.plain.sasl.jaas.config={plain}
 listener.name.{name}.scram-sha-256.sasl.jaas.config={scram}
 listener.name.{name}.scram-sha-512.sasl.jaas.config={scram}
 "
-            )
-        })
-        .collect();
+        )
+    };
+    let logins = login("sasl") + &login("sasl_tls");
     format!(
         "process.roles=broker,controller
 node.id=1

@@ -5,6 +5,8 @@
 
 mod exec;
 mod parts;
+#[cfg(feature = "webhook")]
+mod webhook;
 
 pub use exec::{ExecPeer, ExecTarget};
 
@@ -15,12 +17,17 @@ use super::tree::Node;
 /// `to = { … }`: the transports of this build.
 pub(crate) static TO: &[Key] = &[
     table("exec", exec::KEYS, "A child process that speaks JSON lines."),
+    #[cfg(feature = "webhook")]
+    table("webhook", webhook::KEYS, "A URL that gets a signed POST per event."),
     table("stdout", &[], "One envelope per line."),
     table("noop", &[], "Nowhere; delivered at once."),
 ];
 
 /// `[transport.X]`: those that several routes may have in common.
-pub(crate) static SHARED: &[Key] = &[];
+pub(crate) static SHARED: &[Key] = &[
+    #[cfg(feature = "webhook")]
+    table("webhook", webhook::KEYS, "What webhooks have in common."),
+];
 
 /// Transports whose envelopes are all there is: they need a format that says everything.
 pub(crate) static WITHOUT_HEADERS: &[&str] = &["exec", "stdout", "noop"];
@@ -30,6 +37,9 @@ pub(crate) static WITHOUT_HEADERS: &[&str] = &["exec", "stdout", "noop"];
 pub enum Target {
     /// A child process, or a unix socket, that speaks JSON lines.
     Exec(ExecTarget),
+    /// A URL.
+    #[cfg(feature = "webhook")]
+    Webhook(Box<postroom_webhook::WebhookOptions>),
     /// One envelope per line.
     Stdout,
     /// Nowhere.
@@ -41,6 +51,8 @@ impl Target {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Exec(_) => "exec",
+            #[cfg(feature = "webhook")]
+            Self::Webhook(_) => "webhook",
             Self::Stdout => "stdout",
             Self::Noop => "noop",
         }
@@ -50,6 +62,8 @@ impl Target {
     pub fn describe(&self) -> String {
         match self {
             Self::Exec(exec) => format!("exec {}", exec.describe()),
+            #[cfg(feature = "webhook")]
+            Self::Webhook(options) => format!("webhook {}", options.receiver()),
             Self::Stdout | Self::Noop => self.name().to_owned(),
         }
     }
@@ -61,6 +75,8 @@ impl Read<'_> {
         let entry = to.table()?.0.first()?;
         match entry.name.as_str() {
             "exec" => self.exec(route, &entry.node).map(Target::Exec),
+            #[cfg(feature = "webhook")]
+            "webhook" => self.webhook(route, &entry.node).map(|options| Target::Webhook(Box::new(options))),
             "stdout" => Some(Target::Stdout),
             "noop" => Some(Target::Noop),
             _ => None,
