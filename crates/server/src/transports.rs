@@ -26,6 +26,11 @@ pub fn build(route: &RouteConfig, store: &StoreConfig) -> Arc<dyn Transport> {
             let options = ExecOptions::new(name, child, encoder(Binding::Http));
             Arc::new(Exec::new(ExecOptions { in_flight: exec.in_flight, timeout: exec.timeout, ..options }))
         }
+        #[cfg(feature = "rabbitmq")]
+        Target::RabbitMq(options) => {
+            let encoder = encoder(Binding::Amqp);
+            Arc::new(postroom_rabbitmq::RabbitMq::new(name, (**options).clone(), encoder))
+        }
         #[cfg(feature = "webhook")]
         Target::Webhook(options) => {
             match postroom_webhook::Webhook::new(name, (**options).clone(), encoder(Binding::Http)) {

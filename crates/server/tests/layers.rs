@@ -468,3 +468,63 @@ to = { webhook = { url = "http://partner.internal:8080/hook?token=canary" } }
 name = "second"
 to = { webhook = { url = "https://partner.example/", secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", timeout = "9s" } }
 "#;
+
+#[cfg(feature = "rabbitmq")]
+#[test]
+fn routes_to_rabbitmq_share_their_section_and_the_topology() {
+    use postroom_rabbitmq::{ExchangeKind, Mode, QueueKind, Unroutable};
+    let case = Case::new().file("postroom.toml", RABBITMQ).file("amqp-url", "amqp://relay:canary@rabbit/shop\n");
+    let config = case.config();
+    let options = |n: usize| match &config.routes[n].to {
+        Target::RabbitMq(options) => options,
+        other => panic!("{other:?}"),
+    };
+    let (orders, stock) = (options(0), options(1));
+    assert_eq!(
+        (orders.url.to_string().as_str(), stock.url.to_string().as_str()),
+        ("amqp://relay:***@rabbit/shop", "amqp://other")
+    );
+    assert_eq!((orders.exchange.as_str(), stock.exchange.as_str()), ("shop.events", ""));
+    assert_eq!((orders.routing_key.as_str(), stock.routing_key.as_str()), ("{aggregate_type}.{type}", "stock"));
+    assert_eq!((orders.unroutable, stock.unroutable), (Unroutable::Dead, Unroutable::Retry));
+    assert_eq!((orders.heartbeat, orders.timeout), (Duration::from_secs(5), Duration::from_secs(30)));
+    assert_eq!(config.routes[0].definition.to, "rabbitmq shop.events");
+    assert_eq!(config.routes[1].definition.to, "rabbitmq (default)");
+    assert_eq!(config.routes[0].envelope, Format::CloudEventsBinary);
+    assert_eq!(orders.topology, stock.topology);
+    let topology = orders.topology.as_ref().expect("there is one");
+    assert_eq!(topology.mode, Mode::Check);
+    assert_eq!((topology.exchanges[0].name.as_str(), topology.exchanges[0].kind), ("shop.events", ExchangeKind::Topic));
+    let [mails, sync] = &topology.queues[..] else { panic!("{topology:?}") };
+    assert_eq!(
+        (mails.name.as_str(), mails.kind, mails.dlq, mails.max_length),
+        ("mails.out", QueueKind::Quorum, true, None)
+    );
+    assert_eq!((mails.bindings[1].exchange.as_str(), mails.bindings[1].routing_key.as_str()), ("shop.events", "#"));
+    assert_eq!((sync.kind, sync.dlq, sync.max_length, sync.bindings.len()), (QueueKind::Classic, false, Some(5), 0));
+    let shown = format!("{config:?} {:?}", config.show());
+    assert!(!shown.contains("canary"), "{shown}");
+}
+
+#[cfg(feature = "rabbitmq")]
+const RABBITMQ: &str = r##"[store.main]
+url = "sqlite://shop.db"
+[transport.rabbitmq]
+url_file = "amqp-url"
+heartbeat = "5s"
+[topology]
+mode = "check"
+[topology.exchange."shop.events"]
+[topology.queue."mails.out"]
+dlq = true
+bind = [{ exchange = "shop.events", routing_key = "order.*" }, { exchange = "shop.events", routing_key = "#" }]
+[topology.queue.sync]
+type = "classic"
+max_length = 5
+[[route]]
+name = "orders"
+to = { rabbitmq = { exchange = "shop.events", routing_key = "{aggregate_type}.{type}", unroutable = "dead" } }
+[[route]]
+name = "stock"
+to = { rabbitmq = { url = "amqp://other", routing_key = "stock" } }
+"##;

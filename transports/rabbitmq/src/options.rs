@@ -10,7 +10,7 @@ use crate::topology::{Topology, TopologyError};
 use crate::wire::SHORT_BYTES_MAX;
 
 /// Settings of one RabbitMQ transport.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RabbitMqOptions {
     /// Where the broker is and how to log in; see [`Address`].
     pub url: SecretUrl,
@@ -56,7 +56,7 @@ impl RabbitMqOptions {
     }
 
     /// The exchange as people call it.
-    pub(crate) fn exchange_name(&self) -> &str {
+    pub fn exchange_name(&self) -> &str {
         if self.exchange.is_empty() { "(default)" } else { &self.exchange }
     }
 }

@@ -112,6 +112,8 @@ pub(crate) static ROOT: &[Key] = &[
         doc: "What routes to the same broker have in common; a route's own keys go before these.",
         example: "",
     },
+    #[cfg(feature = "rabbitmq")]
+    table("topology", transports::rabbitmq::TOPOLOGY, "What must be there for routes to RabbitMQ; nothing by default."),
     Key {
         name: "route",
         kind: Kind::Routes(ROUTE),

@@ -13,6 +13,8 @@ use super::Sources;
 use super::keys::LOG_LEVELS;
 use super::problem::Problems;
 use super::show::Setting;
+#[cfg(feature = "rabbitmq")]
+use super::transports::Target;
 use super::tree::{Node, Table};
 use super::typed::{Config, LogConfig, LogFormat, RelayConfig};
 
@@ -34,7 +36,16 @@ pub(super) fn config(
     }
     let stores = read.stores(section("store"), section("retention"));
     let names: Vec<String> = section("store").0.iter().map(|e| e.name.clone()).collect();
-    let routes = read.routes(tree.get("route").and_then(Node::list).unwrap_or_default(), &names, section("retry"));
+    #[cfg_attr(not(feature = "rabbitmq"), expect(unused_mut, reason = "only that transport adds to them"))]
+    let mut routes = read.routes(tree.get("route").and_then(Node::list).unwrap_or_default(), &names, section("retry"));
+    #[cfg(feature = "rabbitmq")]
+    if let Some(topology) = read.topology(section("topology")) {
+        for route in &mut routes {
+            if let Target::RabbitMq(options) = &mut route.to {
+                options.topology = Some(topology.clone());
+            }
+        }
+    }
     // For its problems only: a route brings its own part in.
     read.retry(Some(section("retry")), &empty);
     let relay = section("relay");

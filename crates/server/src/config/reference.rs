@@ -41,7 +41,7 @@ fn inner(kind: &Kind) -> Option<&'static [Key]> {
             Some(keys)
         }
         Kind::Either(_, other) => inner(other),
-        Kind::Open(kind) => inner(kind),
+        Kind::Open(kind) | Kind::List(kind) => inner(kind),
         _ => None,
     }
 }

@@ -82,14 +82,26 @@ pub struct Queue {
 
 impl Queue {
     /// The exchange through which its dead letters go: `EXCHANGE.dlx` by its first binding, direct, with the name of the
-    /// dead-letter queue as routing key. So the queues of one exchange share one. Without a binding it is `NAME.dlx`.
+    /// dead-letter queue as routing key. So the queues of one exchange share one. Without a binding, or with one to an
+    /// exchange of the broker's own, it is `NAME.dlx`.
     pub fn dead_letter_exchange(&self) -> String {
-        format!("{}.dlx", self.bindings.first().map_or(&self.name, |binding| &binding.exchange))
+        let exchange = self.bindings.first().map(|binding| &binding.exchange).filter(|name| !is_brokers(name));
+        format!("{}.dlx", exchange.unwrap_or(&self.name))
     }
 
     /// The queue of its dead letters.
     pub fn dead_letter_queue(&self) -> String {
         format!("{}.dlq", self.name)
+    }
+
+    /// Whether it can be called so, and what belongs to it as well.
+    pub fn check_names(&self) -> Result<(), TopologyError> {
+        check_name(&self.name)?;
+        if self.dlq {
+            check_name(&self.dead_letter_queue())?;
+            check_name(&self.dead_letter_exchange())?;
+        }
+        Ok(())
     }
 }
 
@@ -146,11 +158,7 @@ impl Topology {
             check_name(&exchange.name)?;
         }
         for queue in &self.queues {
-            check_name(&queue.name)?;
-            if queue.dlq {
-                check_name(&queue.dead_letter_queue())?;
-                check_name(&queue.dead_letter_exchange())?;
-            }
+            queue.check_names()?;
             queue.bindings.iter().try_for_each(|binding| check_binding_key(&binding.routing_key))?;
         }
         Ok(())
@@ -159,10 +167,15 @@ impl Topology {
 
 /// Whether an exchange or a queue of ours can be called so.
 pub fn check_name(name: &str) -> Result<(), TopologyError> {
-    if name.is_empty() || name.starts_with("amq.") || name.len() > SHORT_BYTES_MAX {
+    if name.is_empty() || is_brokers(name) || name.len() > SHORT_BYTES_MAX {
         return Err(TopologyError::Name(name.to_owned()));
     }
     Ok(())
+}
+
+/// Names that only the broker gives.
+fn is_brokers(name: &str) -> bool {
+    name.starts_with("amq.")
 }
 
 /// Whether a binding's routing key means what it says: in `stock_*.*` the first `*` is a character like any other, and
@@ -225,7 +238,10 @@ mod tests {
             (queue.dead_letter_exchange(), queue.dead_letter_queue()),
             ("shop.events.dlx".to_owned(), "mails.dlq".to_owned())
         );
-        let alone = Queue { bindings: Vec::new(), ..queue };
-        assert_eq!(alone.dead_letter_exchange(), "mails.dlx");
+        let brokers = Binding { exchange: "amq.topic".to_owned(), routing_key: "#".to_owned() };
+        for bindings in [Vec::new(), vec![brokers]] {
+            let queue = Queue { bindings, ..queue.clone() };
+            assert_eq!((queue.dead_letter_exchange().as_str(), queue.check_names()), ("mails.dlx", Ok(())));
+        }
     }
 }

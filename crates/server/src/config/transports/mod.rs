@@ -5,6 +5,8 @@
 
 mod exec;
 mod parts;
+#[cfg(feature = "rabbitmq")]
+pub(super) mod rabbitmq;
 #[cfg(feature = "webhook")]
 mod webhook;
 
@@ -17,6 +19,8 @@ use super::tree::Node;
 /// `to = { … }`: the transports of this build.
 pub(crate) static TO: &[Key] = &[
     table("exec", exec::KEYS, "A child process that speaks JSON lines."),
+    #[cfg(feature = "rabbitmq")]
+    table("rabbitmq", rabbitmq::KEYS, "A RabbitMQ exchange."),
     #[cfg(feature = "webhook")]
     table("webhook", webhook::KEYS, "A URL that gets a signed POST per event."),
     table("stdout", &[], "One envelope per line."),
@@ -25,6 +29,8 @@ pub(crate) static TO: &[Key] = &[
 
 /// `[transport.X]`: those that several routes may have in common.
 pub(crate) static SHARED: &[Key] = &[
+    #[cfg(feature = "rabbitmq")]
+    table("rabbitmq", rabbitmq::KEYS, "What RabbitMQ exchanges have in common."),
     #[cfg(feature = "webhook")]
     table("webhook", webhook::KEYS, "What webhooks have in common."),
 ];
@@ -37,6 +43,9 @@ pub(crate) static WITHOUT_HEADERS: &[&str] = &["exec", "stdout", "noop"];
 pub enum Target {
     /// A child process, or a unix socket, that speaks JSON lines.
     Exec(ExecTarget),
+    /// A RabbitMQ exchange.
+    #[cfg(feature = "rabbitmq")]
+    RabbitMq(Box<postroom_rabbitmq::RabbitMqOptions>),
     /// A URL.
     #[cfg(feature = "webhook")]
     Webhook(Box<postroom_webhook::WebhookOptions>),
@@ -51,6 +60,8 @@ impl Target {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Exec(_) => "exec",
+            #[cfg(feature = "rabbitmq")]
+            Self::RabbitMq(_) => "rabbitmq",
             #[cfg(feature = "webhook")]
             Self::Webhook(_) => "webhook",
             Self::Stdout => "stdout",
@@ -62,6 +73,8 @@ impl Target {
     pub fn describe(&self) -> String {
         match self {
             Self::Exec(exec) => format!("exec {}", exec.describe()),
+            #[cfg(feature = "rabbitmq")]
+            Self::RabbitMq(options) => format!("rabbitmq {}", options.exchange_name()),
             #[cfg(feature = "webhook")]
             Self::Webhook(options) => format!("webhook {}", options.receiver()),
             Self::Stdout | Self::Noop => self.name().to_owned(),
@@ -75,6 +88,8 @@ impl Read<'_> {
         let entry = to.table()?.0.first()?;
         match entry.name.as_str() {
             "exec" => self.exec(route, &entry.node).map(Target::Exec),
+            #[cfg(feature = "rabbitmq")]
+            "rabbitmq" => self.rabbitmq(route, &entry.node).map(|options| Target::RabbitMq(Box::new(options))),
             #[cfg(feature = "webhook")]
             "webhook" => self.webhook(route, &entry.node).map(|options| Target::Webhook(Box::new(options))),
             "stdout" => Some(Target::Stdout),
