@@ -30,7 +30,7 @@ pub fn build(route: &RouteConfig, store: &StoreConfig) -> Arc<dyn Transport> {
         Target::Webhook(options) => {
             match postroom_webhook::Webhook::new(name, (**options).clone(), encoder(Binding::Http)) {
                 Ok(webhook) => Arc::new(webhook),
-                Err(error) => Arc::new(Unusable(Failure::unavailable("webhook.options", error.to_string()))),
+                Err(error) => Arc::new(Unusable(error.failure())),
             }
         }
         Target::Stdout => Arc::new(Stdout::new(encoder(Binding::Http))),
