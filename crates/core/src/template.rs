@@ -95,6 +95,14 @@ impl Template {
         }
     }
 
+    /// What every name begins with; the whole name if it is fixed.
+    pub fn start(&self) -> &str {
+        match self.pieces.first() {
+            Some(Piece::Text(text)) => text,
+            _ => "",
+        }
+    }
+
     /// The name for this event.
     ///
     /// Types are hierarchies made by developers, so their dots structure the name. Everything else is data: a dot in a
@@ -215,6 +223,8 @@ mod tests {
         }
         assert_eq!(Template::parse("{prefix}.v1", &[("prefix", "shop")]).unwrap().fixed(), Some("shop.v1"));
         assert_eq!(Template::parse("{type}", &[]).unwrap().fixed(), None);
+        assert_eq!(Template::parse("{prefix}.{type}.x", &[("prefix", "shop")]).unwrap().start(), "shop.");
+        assert_eq!(Template::parse("{type}.x", &[]).unwrap().start(), "");
     }
 
     #[test]

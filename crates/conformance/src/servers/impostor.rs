@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
 use super::Identity;
 
-/// Speaks TLS from the first byte and nothing else; it ends when it is dropped.
+/// Speaks TLS from the first byte, or after a greeting, and nothing else; it ends when it is dropped.
 #[derive(Debug)]
 pub struct Impostor {
     port: u16,
@@ -26,6 +26,11 @@ pub struct Impostor {
 impl Impostor {
     /// Listens on 127.0.0.1 and shows this certificate.
     pub async fn start(identity: &Identity) -> io::Result<Self> {
+        Self::greeting(identity, b"").await
+    }
+
+    /// The same for protocols whose servers say something in the open before both turn to TLS.
+    pub async fn greeting(identity: &Identity, greeting: &'static [u8]) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let port = listener.local_addr()?.port();
         let certificate = CertificateDer::from_pem_file(&identity.cert).map_err(io::Error::other)?;
@@ -38,10 +43,13 @@ impl Impostor {
         let (counted, missed) = (Arc::clone(&told), Arc::clone(&refused));
         let acceptor = TlsAcceptor::from(Arc::new(config));
         let task = tokio::spawn(async move {
-            while let Ok((client, _)) = listener.accept().await {
+            while let Ok((mut client, _)) = listener.accept().await {
                 let (acceptor, counted, missed) = (acceptor.clone(), Arc::clone(&counted), Arc::clone(&missed));
                 tokio::spawn(async move {
                     let mut buffer = [0; 4096];
+                    if client.write_all(greeting).await.is_err() {
+                        return;
+                    }
                     let Ok(mut stream) = acceptor.accept(client).await else {
                         missed.fetch_add(1, Ordering::Relaxed);
                         return;

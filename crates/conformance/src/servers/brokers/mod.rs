@@ -7,9 +7,9 @@ mod rabbitmq;
 mod redis;
 
 pub use kafka::Kafka;
-pub use nats::{Nats, NatsTls};
+pub use nats::{Nats, NatsTls, NatsWith};
 pub use rabbitmq::RabbitMq;
-pub use redis::Redis;
+pub use redis::{Redis, RedisWith};
 
 /// Who may do everything, on listeners that ask.
 pub const USER: &str = "relay";

@@ -17,6 +17,17 @@ pub struct Nats;
 #[derive(Debug)]
 pub struct NatsTls;
 
+/// A NATS server with these further lines of configuration, for a test that needs another login or limit.
+#[derive(Debug)]
+pub struct NatsWith(String);
+
+impl NatsWith {
+    /// One to start with [`OwnServer::start`](super::super::OwnServer::start).
+    pub fn lines(lines: impl Into<String>) -> &'static Self {
+        Box::leak(Box::new(Self(lines.into())))
+    }
+}
+
 impl Server for Nats {
     fn name(&self) -> &'static str {
         "nats"
@@ -55,6 +66,24 @@ authorization {{ users: [
             certificates.ca().display(),
         );
         run(site, &more, &self.log(site))
+    }
+
+    fn answers(&self, site: &Site) -> bool {
+        says(site.port, b"", b"INFO ")
+    }
+
+    fn log(&self, site: &Site) -> PathBuf {
+        site.folder.join("nats.log")
+    }
+}
+
+impl Server for NatsWith {
+    fn name(&self) -> &'static str {
+        "nats-with"
+    }
+
+    fn start(&self, site: &Site) -> io::Result<Process> {
+        run(site, &self.0, &self.log(site))
     }
 
     fn answers(&self, site: &Site) -> bool {

@@ -1,0 +1,150 @@
+//! What `config check --online` looks up: the server, the stream, whether the subject is one of its, and how much an
+//! acknowledgement is worth there. Changes nothing.
+
+use std::time::Duration;
+
+use async_nats::jetstream::stream::{Info, StorageType};
+use postroom_core::{Finding, Template, units};
+
+use crate::connection::Connection;
+use crate::failures;
+use crate::options::NatsOptions;
+
+/// A shorter memory for ids than the server's own default is somebody's choice, and rarely a good one here.
+const DUPLICATE_WINDOW_MIN: Duration = Duration::from_mins(2);
+
+pub(crate) async fn check(options: &NatsOptions, name: &str) -> Vec<Finding> {
+    let mut connection = match Connection::open(options, name).await {
+        Ok(connection) => connection,
+        Err(failure) => return vec![Finding::Problem(failure)],
+    };
+    let info = connection.info();
+    let largest = connection.payload_bytes_max();
+    let server = format!("{} is NATS {}; it takes messages up to {largest} bytes", connection.server, info.version);
+    let mut findings = vec![Finding::Fine(server)];
+    match (connection.stream(&options.stream, None).await, &options.create) {
+        (Ok(stream), _) => findings.extend(stream_findings(&stream, options)),
+        (Err(failure), Some(_)) if failure.code == "nats.no_stream" => {
+            let later = format!("stream {} is not there; it is created at the first delivery", options.stream);
+            findings.push(Finding::Fine(later));
+        }
+        (Err(failure), _) => findings.push(Finding::Problem(failure)),
+    }
+    findings
+}
+
+fn stream_findings(stream: &Info, options: &NatsOptions) -> Vec<Finding> {
+    let (name, config) = (&options.stream, &stream.config);
+    let warning =
+        |code, what: &str, next: &str| Finding::Warning(code, format!("stream {name} {what}"), next.to_owned());
+    let mut findings = Vec::new();
+    if config.no_ack {
+        findings.push(Finding::Problem(failures::never_acks(name)));
+    }
+    let (subject, subjects) = (options.subject.as_str(), config.subjects.join(", "));
+    findings.push(match coverage(&options.subject, &config.subjects) {
+        Coverage::Always => Finding::Fine(format!("stream {name} takes {subject}")),
+        Coverage::Sometimes => warning(
+            "nats.subjects",
+            &format!("takes {subjects}; not every subject that {subject} can make is one of them"),
+            "an event with another subject stops the route; widen the stream's subjects if there can be one",
+        ),
+        Coverage::Never => {
+            let why = format!("it takes {subjects}, and never {subject}; correct `subject`, or the stream's subjects");
+            Finding::Problem(failures::no_stream(name, &why))
+        }
+    });
+    let window = units::format_duration(config.duplicate_window);
+    findings.push(if config.duplicate_window < DUPLICATE_WINDOW_MIN {
+        warning(
+            "nats.duplicate_window",
+            &format!("remembers ids for {window} only"),
+            "an event sent again later than that is stored twice; raise duplicate_window to 2m or more",
+        )
+    } else {
+        Finding::Fine(format!("stream {name} remembers ids for {window}: a second copy within that is not stored"))
+    });
+    if config.storage == StorageType::Memory {
+        let next = "what it acknowledged is gone when its servers stop; use file storage";
+        findings.push(warning("nats.memory", "is kept in memory", next));
+    } else if config.num_replicas <= 1 {
+        let next = "it acknowledges before its disk has the event, so a power cut loses some; use three replicas, \
+                    or sync_interval = always in the server's jetstream settings";
+        findings.push(warning("nats.one_replica", "is on one server", next));
+    } else {
+        findings.push(Finding::Fine(format!("stream {name} is on {} servers", config.num_replicas)));
+    }
+    findings
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Coverage {
+    Never,
+    Sometimes,
+    Always,
+}
+
+/// Whether the subjects this template makes are among those a stream takes.
+fn coverage(template: &Template, subjects: &[String]) -> Coverage {
+    subjects.iter().map(|subject| covers(subject, template)).max().unwrap_or(Coverage::Never)
+}
+
+fn covers(subject: &str, template: &Template) -> Coverage {
+    let fixed = template.fixed().is_some();
+    let mut made: Vec<&str> = template.start().split('.').collect();
+    if !fixed {
+        // The last part goes on with something of the event.
+        made.pop();
+    }
+    let mut taken = subject.split('.');
+    for part in made {
+        match taken.next() {
+            Some(">") => return Coverage::Always,
+            Some(token) if token == "*" || token == part => {}
+            _ => return Coverage::Never,
+        }
+    }
+    match (taken.next(), fixed) {
+        (None, true) | (Some(">"), false) => Coverage::Always,
+        (Some(_), true) | (None, false) => Coverage::Never,
+        (Some(_), false) => Coverage::Sometimes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_subject_is_matched_as_the_server_does_it() {
+        use Coverage::{Always, Never, Sometimes};
+        for (template, subjects, expected) in [
+            ("orders.placed", &["orders.placed"][..], Always),
+            ("orders.placed", &["orders.*"], Always),
+            ("orders.placed", &["orders.>"], Always),
+            ("orders.placed", &[">"], Always),
+            ("orders.placed", &["*.placed"], Always),
+            ("orders.placed", &["*"], Never),
+            ("orders.placed", &["orders"], Never),
+            ("orders.placed", &["orders.placed.>"], Never),
+            ("orders.placed", &["bills.>", "orders.*"], Always),
+            ("orders.placed", &[], Never),
+            ("orders.{type}", &["orders.>"], Always),
+            ("orders.{type}", &["orders.*"], Sometimes),
+            ("orders.{type}", &["orders.placed"], Sometimes),
+            ("orders.{type}", &["orders"], Never),
+            ("orders.{type}", &["bills.>"], Never),
+            ("orders-{type}", &["bills.>"], Sometimes),
+            ("{type}", &[">"], Always),
+            ("{type}", &["orders.>"], Sometimes),
+            ("eu.{tenant}.orders", &["*.>"], Always),
+        ] {
+            let subjects: Vec<String> = subjects.iter().map(|&s| s.to_owned()).collect();
+            assert_eq!(
+                coverage(&Template::parse(template, &[]).unwrap(), &subjects),
+                expected,
+                "{template} {subjects:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! What `config check --online` looks up, on a connection of its own that publishes nothing.
+//!
+//! AMQP shows what is there and how full queues are. It does not show an exchange's kind, nor what is bound to it.
+
+use postroom_core::{Failure, Finding};
+use tokio::time::timeout;
+
+use crate::connection::{Connection, Ending};
+use crate::driver::{GOODBYE, Setting};
+use crate::failures;
+use crate::options::{RabbitMqOptions, Unroutable};
+use crate::topology::setup::{find_exchange, find_queue};
+use crate::topology::{Mode, Topology};
+use crate::wire::decode::Closing;
+use crate::wire::encode;
+
+const ACCESS_REFUSED: u16 = 403;
+const NOT_FOUND: u16 = 404;
+/// An exchange that nobody has.
+const NOWHERE: &str = "postroom.check.nowhere";
+
+pub(crate) async fn look(setting: &Setting) -> Vec<Finding> {
+    let options = &setting.options;
+    let mut findings = Vec::new();
+    let address = match options.check() {
+        Ok(address) => address,
+        Err(error) => return vec![Finding::Problem(failures::options(&error))],
+    };
+    let mut connection = match Connection::open(&setting.route, options, &address).await {
+        Ok(connection) => connection,
+        Err(failure) => return vec![Finding::Problem(failure)],
+    };
+    findings.push(Finding::Fine(format!(
+        "{}:{} lets {} into virtual host {}, {} TLS",
+        address.host,
+        address.port,
+        address.who(),
+        address.vhost,
+        if address.tls { "with" } else { "without" }
+    )));
+    let looked = timeout(options.timeout, things(&mut connection, options, &mut findings)).await;
+    match looked {
+        Ok(Ok(())) => {}
+        Ok(Err(ending)) => findings.push(Finding::Problem(failures::ending(&address, &ending))),
+        Err(_) => findings.push(Finding::Problem(failures::no_answer(&address, options.timeout))),
+    }
+    connection.close(GOODBYE, |_| {}).await;
+    findings
+}
+
+async fn things(
+    connection: &mut Connection,
+    options: &RabbitMqOptions,
+    findings: &mut Vec<Finding>,
+) -> Result<(), Ending> {
+    if let Some(topology) = &options.topology {
+        topology_found(connection, topology, findings).await?;
+    }
+    if options.exchange.is_empty() {
+        default_exchange(connection, options, findings).await?;
+    } else {
+        exchange(connection, options, findings).await?;
+    }
+    let becomes = match options.unroutable {
+        Unroutable::Retry => "is tried again",
+        Unroutable::Dead => "is a dead letter",
+        Unroutable::Accept => "counts as delivered",
+    };
+    findings.push(Finding::Fine(format!("what no queue takes {becomes}; which are bound cannot be seen over AMQP")));
+    Ok(())
+}
+
+async fn exchange(
+    connection: &mut Connection,
+    options: &RabbitMqOptions,
+    findings: &mut Vec<Finding>,
+) -> Result<(), Ending> {
+    let name = &options.exchange;
+    if !find_exchange(connection, name).await? {
+        let declared = options.topology.as_ref().is_some_and(|topology| {
+            topology.mode == Mode::Declare && topology.exchanges.iter().any(|exchange| exchange.name == *name)
+        });
+        if !declared {
+            let error = format!("no exchange {name}; create it, or declare it in [topology]");
+            findings.push(Finding::Problem(Failure::unavailable("rabbitmq.no_exchange", error)));
+        }
+        return Ok(());
+    }
+    findings.push(Finding::Fine(format!("exchange {name} is there")));
+    if let Some(said) = may_not_write(connection, name).await? {
+        let error = format!("{said}; grant the right to write");
+        findings.push(Finding::Problem(Failure::unavailable("rabbitmq.denied", error)));
+    }
+    Ok(())
+}
+
+/// What the broker says if we may not write to this exchange.
+///
+/// It tells by the order in which it looks: who takes away a binding must be allowed to write to its destination; only
+/// then the broker finds that the source does not exist. Nothing changes either way.
+async fn may_not_write(connection: &mut Connection, exchange: &str) -> Result<Option<String>, Ending> {
+    encode::exchange_unbind(connection.output(), exchange, NOWHERE, "");
+    match connection.done().await {
+        Ok(()) => Ok(None),
+        Err(Ending::Channel(Closing { code, text })) if code == ACCESS_REFUSED || code == NOT_FOUND => {
+            connection.open_channel().await?;
+            Ok((code == ACCESS_REFUSED && !text.contains(NOWHERE)).then_some(text))
+        }
+        Err(ending) => Err(ending),
+    }
+}
+
+/// The routing key is the queue's name there.
+async fn default_exchange(
+    connection: &mut Connection,
+    options: &RabbitMqOptions,
+    findings: &mut Vec<Finding>,
+) -> Result<(), Ending> {
+    let Some(queue) = options.routing_key.fixed() else { return Ok(()) };
+    match find_queue(connection, queue).await? {
+        Some(level) => findings.push(queue_found(queue, level.messages, level.consumers)),
+        None => findings.extend(
+            failures::unroutable(options.unroutable, options.exchange_name(), &format!("no queue {queue}"))
+                .map(Finding::Problem),
+        ),
+    }
+    Ok(())
+}
+
+async fn topology_found(
+    connection: &mut Connection,
+    topology: &Topology,
+    findings: &mut Vec<Finding>,
+) -> Result<(), Ending> {
+    let (exchanges, queues) = topology.parts();
+    for exchange in exchanges {
+        if !find_exchange(connection, &exchange.name).await? {
+            findings.push(missing(topology.mode, &format!("{} exchange {}", exchange.kind.word(), exchange.name)));
+        }
+    }
+    for queue in queues {
+        let name = queue.name();
+        findings.push(match find_queue(connection, &name).await? {
+            Some(level) => queue_found(&name, level.messages, level.consumers),
+            None => missing(topology.mode, &format!("queue {name}")),
+        });
+    }
+    Ok(())
+}
+
+fn missing(mode: Mode, what: &str) -> Finding {
+    match mode {
+        Mode::Declare => Finding::Fine(format!("{what} will be declared")),
+        Mode::Check => Finding::Problem(failures::missing(what)),
+    }
+}
+
+fn queue_found(name: &str, messages: u32, consumers: u32) -> Finding {
+    Finding::Fine(format!("queue {name} has {messages} messages and {consumers} consumers"))
+}

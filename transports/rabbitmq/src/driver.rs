@@ -1,0 +1,309 @@
+//! The driver: one task that owns the connection and everybody who waits for a confirm.
+//!
+//! ```text
+//!            first delivery                 lost, silent, timed out, channel or connection closed
+//!   idle ───────────────────────► open ───────────────────────────────────────────────────────────► idle
+//!                                  │ ▲       everything unconfirmed: unavailable
+//!                          blocked │ │ unblocked
+//!                                  ▼ │
+//!                                blocked: everything unconfirmed and everything new is unavailable
+//! ```
+//!
+//! While blocked the connection is kept: what the broker has not read of it yet comes before what is sent again, so that
+//! copies stand before what follows them. Who is to blame for a closed channel is [`crate::suspects`]'s business.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use postroom_core::{Failure, Outcome, Receipt};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use crate::address::Address;
+use crate::connection::{Connection, Ending, Heard};
+use crate::message::Message;
+use crate::options::RabbitMqOptions;
+use crate::suspects::{Guilt, Suspects};
+use crate::topology::setup::{self, NotInPlace};
+use crate::window::Window;
+use crate::{LOG, failures};
+
+/// How long a broker may take to say goodbye.
+pub(crate) const GOODBYE: Duration = Duration::from_secs(2);
+
+/// What a transport is told.
+#[derive(Debug)]
+pub(crate) struct Setting {
+    pub(crate) route: String,
+    pub(crate) options: RabbitMqOptions,
+}
+
+/// Owns the connection.
+#[derive(Debug)]
+pub(crate) struct Driver {
+    setting: Arc<Setting>,
+    batches: mpsc::UnboundedReceiver<Vec<Message>>,
+    /// Handed over and not yet published.
+    queue: VecDeque<Message>,
+    suspects: Suspects,
+}
+
+/// A connection that is open, and what is on it.
+#[derive(Debug)]
+struct Open {
+    address: Address,
+    connection: Connection,
+    window: Window<Message>,
+    /// Why nothing may be published now.
+    blocked: Option<Failure>,
+    /// Whether what is on its way is a suspect, alone.
+    suspect: bool,
+}
+
+/// Why nothing more is published over a connection.
+enum Stop {
+    Ended(Ending),
+    TimedOut,
+    Closed,
+}
+
+impl Driver {
+    pub(crate) fn new(setting: Arc<Setting>, batches: mpsc::UnboundedReceiver<Vec<Message>>) -> Self {
+        Self { setting, batches, queue: VecDeque::new(), suspects: Suspects::default() }
+    }
+
+    pub(crate) async fn run(mut self) {
+        while let Some(batch) = self.batches.recv().await {
+            self.queue.extend(batch);
+            let setting = Arc::clone(&self.setting);
+            let opened = tokio::select! {
+                opened = open(&setting) => opened,
+                () = self.collect() => break,
+            };
+            let mut open = match opened {
+                Ok(open) => open,
+                Err(failure) => {
+                    self.warn(&failure, 0);
+                    self.suspects.forget_limit();
+                    self.give_back(&failure);
+                    continue;
+                }
+            };
+            match self.serve(&mut open).await {
+                Stop::Ended(ending) => self.ended(open, ending).await,
+                Stop::TimedOut => self.timed_out(open),
+                Stop::Closed => {
+                    self.give_back(&failures::closed());
+                    return self.close(open).await;
+                }
+            }
+        }
+        self.give_back(&failures::closed());
+    }
+
+    /// Takes what is handed over until nothing more can come.
+    async fn collect(&mut self) {
+        while let Some(batch) = self.batches.recv().await {
+            self.queue.extend(batch);
+        }
+    }
+
+    async fn serve(&mut self, open: &mut Open) -> Stop {
+        loop {
+            self.publish(open);
+            let deadline = open.window.first().map(|(_, until)| until);
+            tokio::select! {
+                batch = self.batches.recv() => match batch {
+                    Some(batch) => self.queue.extend(batch),
+                    None => return Stop::Closed,
+                },
+                heard = open.connection.next() => {
+                    if let Err(ending) = self.hear(open, heard) {
+                        return Stop::Ended(ending);
+                    }
+                }
+                () = at(deadline) => return Stop::TimedOut,
+            }
+        }
+    }
+
+    /// Publishes what may be: everything, or a suspect alone.
+    fn publish(&mut self, open: &mut Open) {
+        if let Some(failure) = &open.blocked {
+            report_all(self.queue.drain(..), failure);
+        }
+        let options = &self.setting.options;
+        let frame_max = open.connection.frame_max();
+        let until = Instant::now() + options.timeout;
+        while let Some(message) = self.queue.front() {
+            let suspect = self.suspects.goes_alone(message.id());
+            if open.window.waiting() > 0 && (suspect || open.suspect) {
+                return;
+            }
+            let Some(message) = self.queue.pop_front() else { return };
+            let over = self.suspects.over_limit(message.body_bytes());
+            let written = match over {
+                Some(limit) => Err(failures::too_large(message.body_bytes(), limit)),
+                None => message.write(open.connection.output(), &options.exchange, frame_max),
+            };
+            match written {
+                Ok(()) => {
+                    open.suspect = suspect;
+                    open.window.add(message, until);
+                }
+                Err(failure) => message.outbound.report(Err(failure)),
+            }
+        }
+    }
+
+    /// Acts on what was heard, and on everything that came with it.
+    fn hear(&mut self, open: &mut Open, heard: Result<Heard, Ending>) -> Result<(), Ending> {
+        let mut heard = Some(heard?);
+        while let Some(one) = heard {
+            match one {
+                Heard::Blocked(reason) => {
+                    let failure = failures::blocked(&open.address, &reason);
+                    self.warn(&failure, open.window.waiting());
+                    report_all(open.window.release(), &failure);
+                    open.blocked = Some(failure);
+                }
+                Heard::Unblocked => {
+                    tracing::info!(target: LOG, route = self.setting.route, "unblocked by broker");
+                    open.blocked = None;
+                }
+                other => self.settle(&mut open.window, other)?,
+            }
+            heard = open.connection.heard()?;
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self, window: &mut Window<Message>, heard: Heard) -> Result<(), Ending> {
+        let options = &self.setting.options;
+        match heard {
+            Heard::Confirm { tag, multiple, accepted } => {
+                let told = window.answered(tag, multiple, |message, returned| {
+                    self.suspects.clear(message.id());
+                    message.outbound.report(outcome(options, accepted, returned));
+                });
+                told.map_err(|_| Ending::Garbled(format!("a confirm of message {tag}, which was never sent")))
+            }
+            Heard::Returned { message_id, why } => {
+                window.returned(&why, |message| message.id() == message_id);
+                Ok(())
+            }
+            other => Err(Ending::Garbled(format!("{other:?} where nothing was asked for"))),
+        }
+    }
+
+    async fn ended(&mut self, mut open: Open, ending: Ending) {
+        let failure = failures::ending(&open.address, &ending);
+        self.warn(&failure, open.window.waiting());
+        let unanswered = open.window.unanswered();
+        let in_doubt = open.window.release();
+        match &ending {
+            Ending::Channel(closing) | Ending::Connection(closing) => {
+                let guilty = self.suspects.accuse(closing, unanswered, &in_doubt);
+                for (message, guilt) in in_doubt.into_iter().zip(guilty) {
+                    let failure = match guilt {
+                        Some(Guilt::TooLarge { limit }) => failures::too_large(message.body_bytes(), limit),
+                        Some(Guilt::Alone) => failures::refused_for_good(closing),
+                        None => failure.clone(),
+                    };
+                    message.outbound.report(Err(failure));
+                }
+            }
+            _ => {
+                self.suspects.forget_limit();
+                report_all(in_doubt, &failure);
+            }
+        }
+        self.give_back(&failure);
+        open.connection.end(&ending, GOODBYE).await;
+    }
+
+    fn timed_out(&mut self, mut open: Open) {
+        let id = open.window.first().map_or_else(String::new, |(message, _)| message.id().to_owned());
+        let failure = failures::timed_out(&open.address, &id, self.setting.options.timeout);
+        self.warn(&failure, open.window.waiting());
+        self.suspects.forget_limit();
+        report_all(open.window.release(), &failure);
+        self.give_back(&failure);
+        open.connection.abort();
+    }
+
+    /// Ends in good order. Confirms that still come count.
+    async fn close(&mut self, open: Open) {
+        let Open { connection, mut window, blocked, .. } = open;
+        // A blocked broker reads nothing, so it cannot say goodbye either.
+        if blocked.is_some() {
+            connection.abort();
+        } else {
+            let listen = |heard| {
+                let _ = self.settle(&mut window, heard);
+            };
+            connection.close(GOODBYE, listen).await;
+        }
+        report_all(window.release(), &failures::closed());
+    }
+
+    /// What was never published.
+    fn give_back(&mut self, failure: &Failure) {
+        report_all(self.queue.drain(..), failure);
+    }
+
+    fn warn(&self, failure: &Failure, in_flight: usize) {
+        tracing::warn!(
+            target: LOG, route = self.setting.route, code = &*failure.code, error = failure.error, in_flight,
+            "no deliveries"
+        );
+    }
+}
+
+/// Connects, and puts in place what must be there.
+async fn open(setting: &Setting) -> Result<Open, Failure> {
+    let options = &setting.options;
+    let address = options.check().map_err(|error| failures::options(&error))?;
+    let mut connection = Connection::open(&setting.route, options, &address).await?;
+    let set_up = async {
+        if let Some(topology) = &options.topology {
+            setup::put_in_place(&mut connection, topology).await?;
+        }
+        connection.confirm().await.map_err(NotInPlace::Ended)
+    };
+    match timeout(options.timeout, set_up).await {
+        Ok(Ok(())) => Ok(Open { address, connection, window: Window::new(), blocked: None, suspect: false }),
+        Ok(Err(problem)) => {
+            let failure = failures::topology(&address, &problem);
+            connection.close(GOODBYE, |_| {}).await;
+            Err(failure)
+        }
+        Err(_) => Err(failures::no_answer(&address, options.timeout)),
+    }
+}
+
+/// What the broker's answer means.
+fn outcome(options: &RabbitMqOptions, accepted: bool, returned: Option<String>) -> Outcome {
+    if !accepted {
+        return Err(failures::refused_for_now(options.exchange_name()));
+    }
+    let Some(why) = returned else { return Ok(Receipt::default()) };
+    match failures::unroutable(options.unroutable, options.exchange_name(), &why) {
+        Some(failure) => Err(failure),
+        None => Ok(Receipt(Some(format!("no queue: {why}").into()))),
+    }
+}
+
+async fn at(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+pub(crate) fn report_all(messages: impl IntoIterator<Item = Message>, failure: &Failure) {
+    for message in messages {
+        message.outbound.report(Err(failure.clone()));
+    }
+}

@@ -1,0 +1,115 @@
+//! What `check` finds, and that it changes nothing.
+
+use postroom_conformance::servers::Servers;
+use postroom_conformance::servers::brokers::{LIMITED_USER, PASSWORD};
+use postroom_core::{Finding, Template, Transport as _};
+use postroom_rabbitmq::{Binding, Exchange, ExchangeKind, Mode, Queue, QueueKind, RabbitMqOptions, Topology};
+use postroom_tls::TlsFiles;
+
+use crate::place::{Place, Proxied, options, transport, url};
+
+/// What is fine, as it is said; problems by their code and what they say.
+async fn found(options: RabbitMqOptions) -> (Vec<String>, Vec<(String, String)>) {
+    let (mut fine, mut problems) = (Vec::new(), Vec::new());
+    for finding in transport(options).check().await {
+        match finding {
+            Finding::Fine(text) => fine.push(text),
+            Finding::Problem(failure) => problems.push((failure.code.into_owned(), failure.error)),
+            Finding::Warning(code, ..) => panic!("{code}"),
+        }
+    }
+    (fine, problems)
+}
+
+#[tokio::test]
+async fn a_destination_in_good_order_is_described() {
+    let to = Proxied::shared().await;
+    let (fine, problems) = found(to.options()).await;
+    assert_eq!(problems, []);
+    assert_eq!(
+        fine,
+        [
+            format!("127.0.0.1:{} lets relay into virtual host /, without TLS", to.proxy.port()),
+            format!("exchange {} is there", to.place.name),
+            "what no queue takes is tried again; which are bound cannot be seen over AMQP".to_owned(),
+        ]
+    );
+    assert_eq!(to.place.arrived().await, [], "it sent something");
+    to.proxy.until(|counts| counts.open() == 0).await;
+}
+
+#[tokio::test]
+async fn in_private_it_says_so() {
+    let place = Place::shared().await;
+    let servers = Servers::find();
+    let url = format!("amqps://guest:guest@localhost:{}/%2f", servers.site("rabbitmq").port_of("tls"));
+    let tls = TlsFiles { ca_file: Some(servers.certificates().ca()), ..TlsFiles::default() };
+    let (fine, problems) = found(RabbitMqOptions { tls, ..options(&url, &place.name) }).await;
+    assert!(problems.is_empty() && fine[0].ends_with("with TLS"), "{fine:?} {problems:?}");
+}
+
+#[tokio::test]
+async fn each_reason_for_which_deliveries_would_fail_is_found() {
+    let place = Place::shared().await;
+    let limited = format!("amqp://{LIMITED_USER}:{PASSWORD}@127.0.0.1:{}/%2f", place.port);
+    let straight = RabbitMqOptions {
+        routing_key: Template::parse("no-such-queue", &[]).unwrap(),
+        ..options(&url(place.port), "")
+    };
+    for (options, code, said) in [
+        (options(&url(place.port).replace(PASSWORD, "wrong"), ""), "rabbitmq.login", "refuses the login"),
+        (options("amqp://127.0.0.1:1", ""), "rabbitmq.unreachable", "127.0.0.1:1"),
+        (options("amqp://127.0.0.1/a/b", ""), "rabbitmq.options", "virtual host"),
+        (options(&url(place.port), "no-such-exchange"), "rabbitmq.no_exchange", "no-such-exchange"),
+        (options(&limited, &place.name), "rabbitmq.denied", &place.name),
+        (straight, "rabbitmq.unroutable", "no queue no-such-queue"),
+    ] {
+        let (_, problems) = found(options).await;
+        let [(found, text)] = &problems[..] else { panic!("{code}: {problems:?}") };
+        assert!(found == code && text.contains(said), "{code}: {found}: {text}");
+        assert!(!text.contains(PASSWORD), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_topology_is_looked_at_and_nothing_is_made() {
+    let place = Place::shared().await;
+    let queue = |name: &str, dlq: bool| Queue {
+        name: name.to_owned(),
+        kind: QueueKind::Classic,
+        bindings: vec![Binding { exchange: place.name.clone(), routing_key: "#".to_owned() }],
+        dlq,
+        max_length: None,
+    };
+    let missing = format!("{}-missing", place.name);
+    let exchange = Exchange { name: place.name.clone(), kind: ExchangeKind::Topic };
+    let of = |mode: Mode| Topology {
+        mode,
+        exchanges: vec![exchange.clone()],
+        queues: vec![queue(&place.name, false), queue(&missing, true)],
+    };
+    let with = |mode: Mode| RabbitMqOptions { topology: Some(of(mode)), ..place.options(place.port) };
+    // Twice, so that whatever the first look had made would be found by the second.
+    for _ in 0..2 {
+        let (fine, problems) = found(with(Mode::Declare)).await;
+        assert_eq!(problems, []);
+        assert_eq!(
+            fine[1..5],
+            [
+                format!("direct exchange {}.dlx will be declared", place.name),
+                format!("queue {} has 0 messages and 0 consumers", place.name),
+                format!("queue {missing}.dlq will be declared"),
+                format!("queue {missing} will be declared"),
+            ]
+        );
+    }
+    let (_, problems) = found(with(Mode::Check)).await;
+    let said: Vec<&str> = problems.iter().map(|(_, text)| text.split(';').next().unwrap()).collect();
+    let expected = [
+        format!("direct exchange {}.dlx is missing", place.name),
+        format!("queue {missing}.dlq is missing"),
+        format!("queue {missing} is missing"),
+    ];
+    assert_eq!(said, expected);
+    assert!(problems.iter().all(|(code, _)| code == "rabbitmq.topology"));
+}

@@ -1,0 +1,13 @@
+//! The Redis transport against real servers: the suite, and what only it does.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "helpers of tests")]
+
+mod check;
+mod durable;
+mod login;
+mod losing;
+mod refusing;
+mod streams;
+mod stub;
+mod suite;
+mod tls;
