@@ -22,6 +22,12 @@ pub fn build(route: &RouteConfig, store: &StoreConfig) -> Arc<dyn Transport> {
             let options = ExecOptions::new(name, child, encoder(Binding::Http));
             Arc::new(Exec::new(ExecOptions { in_flight: exec.in_flight, timeout: exec.timeout, ..options }))
         }
+        #[cfg(feature = "nats")]
+        Target::Nats(options) => Arc::new(postroom_nats::Nats::new(name, (**options).clone(), encoder(Binding::Nats))),
+        #[cfg(feature = "redis")]
+        Target::Redis(options) => {
+            Arc::new(postroom_redis::Redis::new(name, (**options).clone(), encoder(Binding::Redis)))
+        }
         Target::Stdout => Arc::new(Stdout::new(encoder(Binding::Http))),
         Target::Noop => Arc::new(Noop),
     }

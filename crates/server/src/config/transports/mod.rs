@@ -4,7 +4,11 @@
 //! `crate::transports`. What several transports read alike is in [`parts`].
 
 mod exec;
+#[cfg(feature = "nats")]
+mod nats;
 mod parts;
+#[cfg(feature = "redis")]
+mod redis;
 
 pub use exec::{ExecPeer, ExecTarget};
 
@@ -15,12 +19,21 @@ use super::tree::Node;
 /// `to = { … }`: the transports of this build.
 pub(crate) static TO: &[Key] = &[
     table("exec", exec::KEYS, "A child process that speaks JSON lines."),
+    #[cfg(feature = "nats")]
+    table("nats", nats::KEYS, "NATS JetStream."),
+    #[cfg(feature = "redis")]
+    table("redis", redis::KEYS, "Redis streams."),
     table("stdout", &[], "One envelope per line."),
     table("noop", &[], "Nowhere; delivered at once."),
 ];
 
 /// `[transport.X]`: those that several routes may have in common.
-pub(crate) static SHARED: &[Key] = &[];
+pub(crate) static SHARED: &[Key] = &[
+    #[cfg(feature = "nats")]
+    table("nats", nats::KEYS, "NATS JetStream."),
+    #[cfg(feature = "redis")]
+    table("redis", redis::KEYS, "Redis streams."),
+];
 
 /// Transports whose envelopes are all there is: they need a format that says everything.
 pub(crate) static WITHOUT_HEADERS: &[&str] = &["exec", "stdout", "noop"];
@@ -30,6 +43,12 @@ pub(crate) static WITHOUT_HEADERS: &[&str] = &["exec", "stdout", "noop"];
 pub enum Target {
     /// A child process, or a unix socket, that speaks JSON lines.
     Exec(ExecTarget),
+    /// A JetStream stream.
+    #[cfg(feature = "nats")]
+    Nats(Box<postroom_nats::NatsOptions>),
+    /// A Redis stream.
+    #[cfg(feature = "redis")]
+    Redis(Box<postroom_redis::RedisOptions>),
     /// One envelope per line.
     Stdout,
     /// Nowhere.
@@ -41,6 +60,10 @@ impl Target {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Exec(_) => "exec",
+            #[cfg(feature = "nats")]
+            Self::Nats(_) => "nats",
+            #[cfg(feature = "redis")]
+            Self::Redis(_) => "redis",
             Self::Stdout => "stdout",
             Self::Noop => "noop",
         }
@@ -50,6 +73,10 @@ impl Target {
     pub fn describe(&self) -> String {
         match self {
             Self::Exec(exec) => format!("exec {}", exec.describe()),
+            #[cfg(feature = "nats")]
+            Self::Nats(options) => nats::describe(options),
+            #[cfg(feature = "redis")]
+            Self::Redis(options) => redis::describe(options),
             Self::Stdout | Self::Noop => self.name().to_owned(),
         }
     }
@@ -61,6 +88,10 @@ impl Read<'_> {
         let entry = to.table()?.0.first()?;
         match entry.name.as_str() {
             "exec" => self.exec(route, &entry.node).map(Target::Exec),
+            #[cfg(feature = "nats")]
+            "nats" => self.nats(route, &entry.node).map(Box::new).map(Target::Nats),
+            #[cfg(feature = "redis")]
+            "redis" => self.redis(route, &entry.node).map(Box::new).map(Target::Redis),
             "stdout" => Some(Target::Stdout),
             "noop" => Some(Target::Noop),
             _ => None,
