@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
+use postroom_conformance::servers::{Servers, unique_name};
 
 use crate::world::{Running, World, mask};
 
@@ -150,4 +151,29 @@ fn the_plan_for_own_tooling_comes_out_for_an_empty_file() {
     reader.follow(&blocks(&page("docs/sqlite.md"), "console")[0]);
     let plan = fs::read_to_string(reader.world.path("postroom-0001.sql")).unwrap();
     assert!(plan.contains("create table postroom_log"), "{plan}");
+}
+
+/// Follows the page of a broker with the real one: its address stands in for the usual one, a name of our own for `orders`.
+fn follow_broker(path: &str, usual: &str, port: u16) {
+    let name = unique_name("orders");
+    let ours = |block: &str| {
+        let block =
+            block.replace(usual, &format!("127.0.0.1:{port}")).replace("redis-cli", &format!("redis-cli -p {port}"));
+        // Only where it stands for itself: types begin with `order.`, keys with `order-`.
+        block.replace("orders", &name).replace("ORDERS", &name.to_uppercase())
+    };
+    let text = page(path);
+    let mut reader = Reader::new();
+    reader.world.write("postroom.toml", &ours(&blocks(&text, "toml")[0]));
+    reader.follow(&ours(&blocks(&text, "console")[0]));
+}
+
+#[test]
+fn the_page_of_nats_works_as_it_says() {
+    follow_broker("docs/nats.md", "localhost:4222", Servers::find().port("nats"));
+}
+
+#[test]
+fn the_page_of_redis_works_as_it_says() {
+    follow_broker("docs/redis.md", "localhost:6379", Servers::find().port("redis"));
 }
