@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
+use postroom_conformance::servers::{Servers, unique_name};
 
 use crate::world::{Running, World, mask};
 
@@ -182,4 +183,29 @@ fn a_webhook_works_as_its_page_says() {
     let words: Vec<&str> = misbehave.trim().trim_start_matches("$ postroom ").split(' ').collect();
     let mut receiver = Running::start(reader.world.command(&[&words, &["--port", "0"][..]].concat()));
     assert!(receiver.note().contains("signatures are not checked"));
+}
+
+/// Follows the page of a broker with the real one: its address stands in for the usual one, a name of our own for `orders`.
+fn follow_broker(path: &str, usual: &str, port: u16) {
+    let name = unique_name("orders");
+    let ours = |block: &str| {
+        let block =
+            block.replace(usual, &format!("127.0.0.1:{port}")).replace("redis-cli", &format!("redis-cli -p {port}"));
+        // Only where it stands for itself: types begin with `order.`, keys with `order-`.
+        block.replace("orders", &name).replace("ORDERS", &name.to_uppercase())
+    };
+    let text = page(path);
+    let mut reader = Reader::new();
+    reader.world.write("postroom.toml", &ours(&blocks(&text, "toml")[0]));
+    reader.follow(&ours(&blocks(&text, "console")[0]));
+}
+
+#[test]
+fn the_page_of_nats_works_as_it_says() {
+    follow_broker("docs/nats.md", "localhost:4222", Servers::find().port("nats"));
+}
+
+#[test]
+fn the_page_of_redis_works_as_it_says() {
+    follow_broker("docs/redis.md", "localhost:6379", Servers::find().port("redis"));
 }

@@ -4,7 +4,11 @@
 //! `crate::transports`. What several transports read alike is in [`parts`].
 
 mod exec;
+#[cfg(feature = "nats")]
+mod nats;
 mod parts;
+#[cfg(feature = "redis")]
+mod redis;
 #[cfg(feature = "webhook")]
 mod webhook;
 
@@ -17,6 +21,10 @@ use super::tree::Node;
 /// `to = { … }`: the transports of this build.
 pub(crate) static TO: &[Key] = &[
     table("exec", exec::KEYS, "A child process that speaks JSON lines."),
+    #[cfg(feature = "nats")]
+    table("nats", nats::KEYS, "NATS JetStream."),
+    #[cfg(feature = "redis")]
+    table("redis", redis::KEYS, "Redis streams."),
     #[cfg(feature = "webhook")]
     table("webhook", webhook::KEYS, "A URL that gets a signed POST per event."),
     table("stdout", &[], "One envelope per line."),
@@ -25,6 +33,10 @@ pub(crate) static TO: &[Key] = &[
 
 /// `[transport.X]`: those that several routes may have in common.
 pub(crate) static SHARED: &[Key] = &[
+    #[cfg(feature = "nats")]
+    table("nats", nats::KEYS, "NATS JetStream."),
+    #[cfg(feature = "redis")]
+    table("redis", redis::KEYS, "Redis streams."),
     #[cfg(feature = "webhook")]
     table("webhook", webhook::KEYS, "What webhooks have in common."),
 ];
@@ -37,6 +49,12 @@ pub(crate) static WITHOUT_HEADERS: &[&str] = &["exec", "stdout", "noop"];
 pub enum Target {
     /// A child process, or a unix socket, that speaks JSON lines.
     Exec(ExecTarget),
+    /// A JetStream stream.
+    #[cfg(feature = "nats")]
+    Nats(Box<postroom_nats::NatsOptions>),
+    /// A Redis stream.
+    #[cfg(feature = "redis")]
+    Redis(Box<postroom_redis::RedisOptions>),
     /// A URL.
     #[cfg(feature = "webhook")]
     Webhook(Box<postroom_webhook::WebhookOptions>),
@@ -51,6 +69,10 @@ impl Target {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Exec(_) => "exec",
+            #[cfg(feature = "nats")]
+            Self::Nats(_) => "nats",
+            #[cfg(feature = "redis")]
+            Self::Redis(_) => "redis",
             #[cfg(feature = "webhook")]
             Self::Webhook(_) => "webhook",
             Self::Stdout => "stdout",
@@ -62,6 +84,10 @@ impl Target {
     pub fn describe(&self) -> String {
         match self {
             Self::Exec(exec) => format!("exec {}", exec.describe()),
+            #[cfg(feature = "nats")]
+            Self::Nats(options) => nats::describe(options),
+            #[cfg(feature = "redis")]
+            Self::Redis(options) => redis::describe(options),
             #[cfg(feature = "webhook")]
             Self::Webhook(options) => format!("webhook {}", options.receiver()),
             Self::Stdout | Self::Noop => self.name().to_owned(),
@@ -75,6 +101,10 @@ impl Read<'_> {
         let entry = to.table()?.0.first()?;
         match entry.name.as_str() {
             "exec" => self.exec(route, &entry.node).map(Target::Exec),
+            #[cfg(feature = "nats")]
+            "nats" => self.nats(route, &entry.node).map(Box::new).map(Target::Nats),
+            #[cfg(feature = "redis")]
+            "redis" => self.redis(route, &entry.node).map(Box::new).map(Target::Redis),
             #[cfg(feature = "webhook")]
             "webhook" => self.webhook(route, &entry.node).map(|options| Target::Webhook(Box::new(options))),
             "stdout" => Some(Target::Stdout),
