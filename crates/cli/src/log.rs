@@ -26,7 +26,8 @@ pub(crate) fn start(config: LogConfig) {
 fn filter(level: &str) -> EnvFilter {
     match std::env::var("RUST_LOG") {
         Ok(wish) if !wish.is_empty() => EnvFilter::new(wish),
-        // The database driver tells every statement at debug; what it means is in our own lines.
-        _ => EnvFilter::new(format!("{level},sqlx=warn")),
+        // The database driver tells every statement at debug; what it means is in our own lines. So is every end of a
+        // NATS connection, which its client reports as a failed attempt to reconnect, which it was not allowed.
+        _ => EnvFilter::new(format!("{level},sqlx=warn,async_nats=off")),
     }
 }

@@ -35,8 +35,14 @@ pub fn build(route: &RouteConfig, store: &StoreConfig) -> Arc<dyn Transport> {
         Target::Webhook(options) => {
             match postroom_webhook::Webhook::new(name, (**options).clone(), encoder(Binding::Http)) {
                 Ok(webhook) => Arc::new(webhook),
-                Err(error) => Arc::new(Unusable(Failure::unavailable("webhook.options", error.to_string()))),
+                Err(error) => Arc::new(Unusable(error.failure())),
             }
+        }
+        #[cfg(feature = "nats")]
+        Target::Nats(options) => Arc::new(postroom_nats::Nats::new(name, (**options).clone(), encoder(Binding::Nats))),
+        #[cfg(feature = "redis")]
+        Target::Redis(options) => {
+            Arc::new(postroom_redis::Redis::new(name, (**options).clone(), encoder(Binding::Redis)))
         }
         Target::Stdout => Arc::new(Stdout::new(encoder(Binding::Http))),
         Target::Noop => Arc::new(Noop),

@@ -528,3 +528,51 @@ to = { rabbitmq = { exchange = "shop.events", routing_key = "{aggregate_type}.{t
 name = "stock"
 to = { rabbitmq = { url = "amqp://other", routing_key = "stock" } }
 "##;
+
+#[cfg(all(feature = "nats", feature = "redis"))]
+#[test]
+fn routes_take_from_their_transport_what_they_leave_out_and_no_password_of_it_is_shown() {
+    let text = r#"
+[store.main]
+url = "sqlite://shop.db"
+[transport.nats]
+url = ["nats://relay:canary@a", "tls://b"]
+token_file = "token"
+stream = "ORDERS"
+create = { subjects = ["orders.>"], duplicate_window = "10m" }
+[transport.redis]
+url = "redis://relay:canary@c/2"
+timeout = "9s"
+[[route]]
+name = "orders"
+to = { nats = { subject = "orders.{type}" } }
+[[route]]
+name = "audit"
+to = { nats = { stream = "AUDIT", subject = "audit", token = "canary-too", timeout = "1s" } }
+[[route]]
+name = "cache"
+to = { redis = { stream = "orders", maxlen = 1000 } }
+"#;
+    let case = Case::new().file("postroom.toml", text).file("token", "canary\n");
+    let config = case.config();
+    let to: Vec<&str> = config.routes.iter().map(|route| route.definition.to.as_str()).collect();
+    assert_eq!(
+        to,
+        [
+            "nats ORDERS orders.{type} at nats://relay:***@a",
+            "nats AUDIT audit at nats://relay:***@a",
+            "redis orders at redis://relay:***@c/2"
+        ]
+    );
+    let Target::Nats(orders) = &config.routes[0].to else { panic!("{:?}", config.routes[0].to) };
+    assert_eq!(orders.login, postroom_nats::Login::Token(postroom_core::Secret::new("canary")));
+    let create = orders.create.clone().unwrap();
+    assert_eq!((create.replicas, create.max_age, create.duplicate_window), (1, None, Some(Duration::from_secs(600))));
+    let Target::Nats(audit) = &config.routes[1].to else { panic!("{:?}", config.routes[1].to) };
+    assert_eq!(audit.login, postroom_nats::Login::Token(postroom_core::Secret::new("canary-too")));
+    assert_eq!((orders.timeout, audit.timeout), (Duration::from_secs(5), Duration::from_secs(1)));
+    let Target::Redis(cache) = &config.routes[2].to else { panic!("{:?}", config.routes[2].to) };
+    assert_eq!((cache.timeout, cache.maxlen, cache.wait_replicas), (Duration::from_secs(9), Some(1000), None));
+    assert!(config.routes.iter().all(|route| route.envelope == Format::CloudEventsBinary));
+    assert!(!format!("{config:?}{:?}", config.show()).contains("canary"));
+}

@@ -7,7 +7,7 @@ use postroom_core::{Secret, SecretUrl, Template};
 use postroom_tls::TlsFiles;
 
 /// Settings of one NATS transport.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct NatsOptions {
     /// Servers, `nats://` or `tls://`, tried in this order. A user and password, or a token, may stand in them.
     pub urls: Vec<SecretUrl>,

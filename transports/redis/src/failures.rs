@@ -45,26 +45,23 @@ pub(crate) fn outcome(answer: &Value, stream: &str) -> Outcome {
 /// What the server says instead of an answer.
 pub(crate) fn refused(error: &ServerError, stream: &str) -> Failure {
     let (code, details) = (error.code(), error.details().unwrap_or_default());
-    let unavailable = |word, next: &str| Failure::unavailable(word, format!("stream {stream}: {code} {details}{next}"));
+    let said = |next: &str| format!("stream {stream}: {code} {details}{next}");
     match code {
-        "OOM" => unavailable("redis.out_of_memory", ""),
-        "MISCONF" => unavailable("redis.misconf", ""),
-        "READONLY" | "MASTERDOWN" => unavailable("redis.read_only", " (give the URL of the primary)"),
-        "LOADING" => unavailable("redis.loading", ""),
-        "BUSY" => unavailable("redis.busy", ""),
-        "MOVED" | "ASK" | "CROSSSLOT" => {
-            unavailable("redis.cluster", " (give the URL of the node that has the stream's slot)")
+        "OOM" => Failure::unavailable("redis.out_of_memory", said("")),
+        "MISCONF" => Failure::unavailable("redis.misconf", said("")),
+        "READONLY" | "MASTERDOWN" => Failure::unavailable("redis.read_only", said(" (give the URL of the primary)")),
+        "LOADING" => Failure::unavailable("redis.loading", said("")),
+        "BUSY" => Failure::unavailable("redis.busy", said("")),
+        "MOVED" | "ASK" | "CROSSSLOT" | "CLUSTERDOWN" | "TRYAGAIN" => {
+            Failure::unavailable("redis.cluster", said(" (the URL must be of the node that has the stream's slot)"))
         }
-        "CLUSTERDOWN" | "TRYAGAIN" => unavailable("redis.cluster", ""),
-        "NOREPLICAS" => unavailable("redis.replicas", ""),
-        "NOPERM" => unavailable("redis.permission", " (allow the user +xadd on the stream's key)"),
-        "NOAUTH" | "WRONGPASS" => unavailable("redis.login", ""),
-        "WRONGTYPE" => unavailable("redis.wrong_type", " (choose another name, or remove the key)"),
-        _ if details.contains("invalid bulk length") => {
-            Failure::permanent("redis.too_large", format!("stream {stream}: {details}"))
-        }
-        _ if details.contains("unknown command") => unavailable("redis.refused", ""),
-        _ => Failure::transient("redis.refused", format!("stream {stream}: {code} {details}")),
+        "NOREPLICAS" => Failure::unavailable("redis.replicas", said("")),
+        "NOPERM" => Failure::unavailable("redis.permission", said(" (allow the user +xadd on the stream's key)")),
+        "NOAUTH" | "WRONGPASS" => Failure::unavailable("redis.login", said("")),
+        "WRONGTYPE" => Failure::unavailable("redis.wrong_type", said(" (choose another name, or remove the key)")),
+        _ if details.contains("invalid bulk length") => Failure::permanent("redis.too_large", said("")),
+        _ if details.contains("unknown command") => Failure::unavailable("redis.refused", said("")),
+        _ => Failure::transient("redis.refused", said("")),
     }
 }
 

@@ -6,7 +6,7 @@ use postroom_core::{SecretUrl, Template};
 use postroom_tls::TlsFiles;
 
 /// Settings of one Redis transport.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RedisOptions {
     /// The server: `redis://`, or `rediss://` with TLS, then user and password, host, port and number of the database.
     pub url: SecretUrl,

@@ -103,7 +103,13 @@ impl Post {
             self.on_their_way.insert(self.handed_over, event.clone());
             let next = i64::try_from(self.positions.len() + 1).unwrap_or(i64::MAX);
             let position = *self.positions.entry(event.id.clone()).or_insert(next);
-            batch.push(Outbound::new(self.handed_over, 1, Arc::new(event.clone()), Some(position), self.report.clone()));
+            batch.push(Outbound::new(
+                self.handed_over,
+                1,
+                Arc::new(event.clone()),
+                Some(position),
+                self.report.clone(),
+            ));
         }
         within("the hand-over", self.transport.deliver(batch)).await;
     }

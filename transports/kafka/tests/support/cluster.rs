@@ -55,7 +55,10 @@ impl Cluster {
     }
 
     /// Asks the cluster for a change and waits until it is made.
-    pub(crate) async fn change<R, F>(&self, ask: impl FnOnce(AdminClient<DefaultClientContext>) -> F + Send + 'static) -> R
+    pub(crate) async fn change<R, F>(
+        &self,
+        ask: impl FnOnce(AdminClient<DefaultClientContext>) -> F + Send + 'static,
+    ) -> R
     where
         F: Future<Output = (AdminClient<DefaultClientContext>, R)> + Send,
         R: Send + 'static,
@@ -80,7 +83,8 @@ impl Cluster {
 
     /// A topic of this name.
     pub(crate) async fn create(&self, name: &str, partitions: i32, settings: &[(&'static str, &str)]) {
-        let (name, settings) = (name.to_owned(), settings.iter().map(|(n, v)| (*n, (*v).to_owned())).collect::<Vec<_>>());
+        let (name, settings) =
+            (name.to_owned(), settings.iter().map(|(n, v)| (*n, (*v).to_owned())).collect::<Vec<_>>());
         self.change(async move |admin| {
             let mut topic = NewTopic::new(&name, partitions, TopicReplication::Fixed(1));
             for (setting, value) in &settings {

@@ -4,9 +4,13 @@
 //! `crate::transports`. What several transports read alike is in [`parts`].
 
 mod exec;
+#[cfg(feature = "nats")]
+mod nats;
 mod parts;
 #[cfg(feature = "rabbitmq")]
 pub(super) mod rabbitmq;
+#[cfg(feature = "redis")]
+mod redis;
 #[cfg(feature = "webhook")]
 mod webhook;
 
@@ -21,6 +25,10 @@ pub(crate) static TO: &[Key] = &[
     table("exec", exec::KEYS, "A child process that speaks JSON lines."),
     #[cfg(feature = "rabbitmq")]
     table("rabbitmq", rabbitmq::KEYS, "A RabbitMQ exchange."),
+    #[cfg(feature = "nats")]
+    table("nats", nats::KEYS, "NATS JetStream."),
+    #[cfg(feature = "redis")]
+    table("redis", redis::KEYS, "Redis streams."),
     #[cfg(feature = "webhook")]
     table("webhook", webhook::KEYS, "A URL that gets a signed POST per event."),
     table("stdout", &[], "One envelope per line."),
@@ -31,6 +39,10 @@ pub(crate) static TO: &[Key] = &[
 pub(crate) static SHARED: &[Key] = &[
     #[cfg(feature = "rabbitmq")]
     table("rabbitmq", rabbitmq::KEYS, "What RabbitMQ exchanges have in common."),
+    #[cfg(feature = "nats")]
+    table("nats", nats::KEYS, "NATS JetStream."),
+    #[cfg(feature = "redis")]
+    table("redis", redis::KEYS, "Redis streams."),
     #[cfg(feature = "webhook")]
     table("webhook", webhook::KEYS, "What webhooks have in common."),
 ];
@@ -46,6 +58,12 @@ pub enum Target {
     /// A RabbitMQ exchange.
     #[cfg(feature = "rabbitmq")]
     RabbitMq(Box<postroom_rabbitmq::RabbitMqOptions>),
+    /// A JetStream stream.
+    #[cfg(feature = "nats")]
+    Nats(Box<postroom_nats::NatsOptions>),
+    /// A Redis stream.
+    #[cfg(feature = "redis")]
+    Redis(Box<postroom_redis::RedisOptions>),
     /// A URL.
     #[cfg(feature = "webhook")]
     Webhook(Box<postroom_webhook::WebhookOptions>),
@@ -62,6 +80,10 @@ impl Target {
             Self::Exec(_) => "exec",
             #[cfg(feature = "rabbitmq")]
             Self::RabbitMq(_) => "rabbitmq",
+            #[cfg(feature = "nats")]
+            Self::Nats(_) => "nats",
+            #[cfg(feature = "redis")]
+            Self::Redis(_) => "redis",
             #[cfg(feature = "webhook")]
             Self::Webhook(_) => "webhook",
             Self::Stdout => "stdout",
@@ -75,6 +97,10 @@ impl Target {
             Self::Exec(exec) => format!("exec {}", exec.describe()),
             #[cfg(feature = "rabbitmq")]
             Self::RabbitMq(options) => format!("rabbitmq {}", options.exchange_name()),
+            #[cfg(feature = "nats")]
+            Self::Nats(options) => nats::describe(options),
+            #[cfg(feature = "redis")]
+            Self::Redis(options) => redis::describe(options),
             #[cfg(feature = "webhook")]
             Self::Webhook(options) => format!("webhook {}", options.receiver()),
             Self::Stdout | Self::Noop => self.name().to_owned(),
@@ -90,6 +116,10 @@ impl Read<'_> {
             "exec" => self.exec(route, &entry.node).map(Target::Exec),
             #[cfg(feature = "rabbitmq")]
             "rabbitmq" => self.rabbitmq(route, &entry.node).map(|options| Target::RabbitMq(Box::new(options))),
+            #[cfg(feature = "nats")]
+            "nats" => self.nats(route, &entry.node).map(Box::new).map(Target::Nats),
+            #[cfg(feature = "redis")]
+            "redis" => self.redis(route, &entry.node).map(Box::new).map(Target::Redis),
             #[cfg(feature = "webhook")]
             "webhook" => self.webhook(route, &entry.node).map(|options| Target::Webhook(Box::new(options))),
             "stdout" => Some(Target::Stdout),
