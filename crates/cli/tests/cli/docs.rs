@@ -201,6 +201,11 @@ fn follow_broker(path: &str, usual: &str, port: u16) {
 }
 
 #[test]
+fn the_page_of_rabbitmq_works_as_it_says() {
+    follow_broker("docs/rabbitmq.md", "localhost:5672", Servers::find().port("rabbitmq"));
+}
+
+#[test]
 fn the_page_of_nats_works_as_it_says() {
     follow_broker("docs/nats.md", "localhost:4222", Servers::find().port("nats"));
 }
