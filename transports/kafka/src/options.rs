@@ -17,7 +17,7 @@ pub(crate) const BATCH_BYTES: usize = 1_000_000;
 const MESSAGE_BYTES: usize = 1_000_000_000;
 
 /// Settings of one Kafka transport.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KafkaOptions {
     /// Brokers to ask for the cluster, as `host:port`. The others are learned from the first that answers.
     ///
