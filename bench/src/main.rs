@@ -9,6 +9,7 @@ mod engine;
 mod postgres;
 mod process;
 mod sqlite;
+mod transports;
 
 use std::process::ExitCode;
 
@@ -27,6 +28,9 @@ fn main() -> ExitCode {
     }
     if all || wanted == "dev" {
         process::run();
+    }
+    if wanted == "transports" {
+        return transports::run(std::env::args().nth(2).as_deref());
     }
     if all || wanted == "postgres" {
         let rest: Vec<String> = std::env::args().skip(2).collect();

@@ -26,6 +26,10 @@ pub fn build(route: &RouteConfig, store: &StoreConfig) -> Arc<dyn Transport> {
             let options = ExecOptions::new(name, child, encoder(Binding::Http));
             Arc::new(Exec::new(ExecOptions { in_flight: exec.in_flight, timeout: exec.timeout, ..options }))
         }
+        #[cfg(feature = "kafka")]
+        Target::Kafka(options) => {
+            Arc::new(postroom_kafka::Kafka::new(name, (**options).clone(), encoder(Binding::Kafka)))
+        }
         #[cfg(feature = "rabbitmq")]
         Target::RabbitMq(options) => {
             let encoder = encoder(Binding::Amqp);

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use crate::context::{Context, Ended, Shared};
 use crate::driver::Ready;
 use crate::failures;
-use crate::options::{Batches, KafkaOptions};
+use crate::options::{Batches, IN_FLIGHT_MAX, KafkaOptions};
 use crate::window::Sent;
 
 pub(crate) type Producer = ThreadedProducer<Context>;
@@ -48,14 +48,21 @@ impl Connection {
         Ok(Self { producer: Some(producer), shared })
     }
 
-    /// Gives it to librdkafka, which copies what it needs and never blocks; back it comes when librdkafka has no room.
+    /// Gives it to librdkafka, which copies what it needs and never blocks; back it comes when there is no room.
     pub(crate) fn send(&self, ready: Ready) -> Option<Ready> {
         let Some(producer) = &self.producer else { return Some(ready) };
         let Ready { outbound, topic, message, turn } = ready;
         let event = Arc::clone(&outbound.event);
         let sent = Sent { outbound, topic: Arc::clone(&topic), since: Instant::now(), turn };
         // First, because the answer may be faster than we are.
-        let number = self.shared.state().window.push(sent);
+        let number = {
+            let mut state = self.shared.state();
+            if state.window.len() >= IN_FLIGHT_MAX {
+                let Sent { outbound, topic, turn, .. } = sent;
+                return Some(Ready { outbound, topic, message, turn });
+            }
+            state.window.push(sent)
+        };
         let mut record = BaseRecord::with_opaque_to(&topic.name, number).payload(&*message.body);
         record.key = event.ordering_key();
         record.headers = Some(message.headers);
@@ -79,6 +86,11 @@ impl Connection {
     /// Since when the oldest waits.
     pub(crate) fn oldest_since(&self) -> Option<Instant> {
         self.shared.state().window.oldest().map(|sent| sent.since)
+    }
+
+    /// Since when the oldest waits, and for which topic.
+    pub(crate) fn oldest_topic(&self) -> Option<(Instant, String)> {
+        self.shared.state().window.oldest().map(|sent| (sent.since, sent.topic.name.clone()))
     }
 
     /// Since when the oldest waits, and which it is.

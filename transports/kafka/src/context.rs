@@ -197,6 +197,14 @@ pub(crate) struct Context(pub(crate) Arc<Shared>);
 impl ClientContext for Context {
     fn log(&self, _level: RDKafkaLogLevel, facility: &str, message: &str) {
         tracing::debug!(target: LOG, route = &*self.0.route, facility, "librdkafka: {message}");
+        // Of a broker that hangs up there is no error, only this line: `[thrd:…]: host:port/id: Disconnected: …`.
+        if facility == "FAIL" {
+            let reason = message.split_once("]: ").map_or(message, |(_, reason)| reason);
+            let mut state = self.0.state();
+            if state.trouble.as_ref().is_none_or(|trouble| trouble.code == "kafka.unreachable") {
+                state.trouble = failures::connecting(Code::BrokerTransportFailure, reason);
+            }
+        }
     }
 
     fn stats(&self, statistics: Statistics) {

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::driver::{Driver, Orders};
-use crate::options::{Acks, KafkaOptions, QUEUE_MESSAGES};
+use crate::options::{Acks, IN_FLIGHT_MAX, KafkaOptions};
 use crate::{check, failures};
 
 /// Delivers to Kafka. See the [crate] for what it promises.
@@ -59,7 +59,7 @@ impl Transport for Kafka {
             name: "kafka",
             // Without sequence numbers nobody keeps a later one from being written when an earlier one was not.
             pipelines_key: self.orders.options.acks == Acks::All,
-            in_flight_max: Some(QUEUE_MESSAGES),
+            in_flight_max: Some(IN_FLIGHT_MAX),
             envelope_bytes_max: Some(bytes_max).filter(|bytes| *bytes > 0),
             buries: self.orders.options.dlq_topic.is_some(),
         }

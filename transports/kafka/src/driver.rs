@@ -31,14 +31,18 @@ use crate::connection::Connection;
 use crate::context::Ended;
 use crate::failures;
 use crate::message::{self, Message};
-use crate::options::{KafkaOptions, QUEUE_MESSAGES};
-use crate::topics::{self, Question, Topic, Topics};
+use crate::options::{IN_FLIGHT_MAX, KafkaOptions};
+use crate::topics::{self, Found, Question, Topic, Topics};
 use crate::turns::Turns;
 
 /// Most topics looked up at once.
 const TOPICS_AT_ONCE: usize = 100;
 /// A limit younger than this may kill an event; an older one is looked up again before it does.
-const LIMIT_AGE_MAX: Duration = Duration::from_secs(5);
+const LIMIT_AGE_MAX: Duration = Duration::from_secs(1);
+/// How long an acknowledgement may take before we look whether its topic is still there. librdkafka does not say.
+const WORRIED_AFTER: Duration = Duration::from_secs(2);
+/// How often we look whether librdkafka has room again, when it is full of bytes.
+const ROOM_EVERY: Duration = Duration::from_millis(10);
 /// How long a close waits for librdkafka's threads.
 const CLOSE_GRACE: Duration = Duration::from_secs(2);
 
@@ -76,6 +80,10 @@ pub(crate) struct Driver {
     // Only where the topic is made from the event.
     turns: Option<Turns>,
     sizes: BatchSizes,
+    // When we last looked why an acknowledgement takes so long.
+    worried: Option<Instant>,
+    // When librdkafka may have room again.
+    retry_at: Option<Instant>,
 }
 
 impl Driver {
@@ -92,22 +100,25 @@ impl Driver {
             behind: Behind::default(),
             turns,
             sizes: BatchSizes::new(),
+            worried: None,
+            retry_at: None,
         }
     }
 
     pub(crate) async fn run(mut self) {
         while !self.closed {
-            let oldest = self.connection.as_ref().and_then(Connection::oldest_since);
-            let deadline = oldest.map(|since| since + self.orders.options.timeout);
+            let look_at = self.next_look();
             tokio::select! {
                 biased;
                 () = bell(self.connection.as_ref()) => {}
                 batch = self.batches.recv() => self.handed_over(batch),
-                () = at(deadline) => {}
+                () = at(look_at) => {}
+                () = at(self.retry_at) => {}
             }
             if let Some(ended) = self.must_end() {
                 self.give_up(ended);
             }
+            self.look_why().await;
             if let Err(failure) = self.feed().await {
                 self.give_up(failure.into());
             }
@@ -122,6 +133,34 @@ impl Driver {
         match batch {
             Some(batch) => self.queue.extend(batch),
             None => self.closed = true,
+        }
+    }
+
+    /// When the oldest has waited too long, or long enough to ask why.
+    fn next_look(&self) -> Option<Instant> {
+        let since = self.connection.as_ref().and_then(Connection::oldest_since)?;
+        let worry = self.worried.map_or(since, |last| last.max(since)) + WORRIED_AFTER;
+        Some(worry.min(since + self.orders.options.timeout))
+    }
+
+    /// Asks for the topic of the oldest again when its acknowledgement takes long: it may have been deleted.
+    async fn look_why(&mut self) {
+        if self.next_look().is_none_or(|at| at > Instant::now()) {
+            return;
+        }
+        let Some((since, topic)) = self.connection.as_ref().and_then(Connection::oldest_topic) else { return };
+        self.worried = Some(Instant::now());
+        let until = since + self.orders.options.timeout;
+        // Who does not answer is found out by the time-out.
+        if let Ok(Some(found)) = self.ask(vec![topic], until).await {
+            for (name, topic) in found {
+                match topic {
+                    Ok(topic) => self.learn(name, Ok(topic)),
+                    Err(failure) => {
+                        self.give_up(Ended { failure, topic: Some(name), batch_refused: false });
+                    }
+                }
+            }
         }
     }
 
@@ -171,7 +210,7 @@ impl Driver {
         Ok(true)
     }
 
-    /// Sends what may go; false when librdkafka has no room for it.
+    /// Sends what may go; false when acknowledgements have to come first.
     fn send_ready(&mut self) -> bool {
         let Some(connection) = &self.connection else { return true };
         if let Some(turns) = &mut self.turns
@@ -181,14 +220,19 @@ impl Driver {
             connection.shared.want_next();
             self.ready.extend(turns.due());
         }
+        self.retry_at = None;
         while let Some(ready) = self.ready.pop_front() {
-            if let Some(ready) = connection.send(ready) {
-                self.ready.push_front(ready);
-                tracing::debug!(target: LOG, route = &*self.orders.route, "librdkafka is full: waiting for acknowledgements");
+            let Some(ready) = connection.send(ready) else { continue };
+            self.ready.push_front(ready);
+            tracing::debug!(target: LOG, route = &*self.orders.route, "the window is full: waiting for acknowledgements");
+            if connection.in_flight() > IN_FLIGHT_MAX / 4 * 3 {
                 // For many at once: each look costs a wake-up.
-                connection.shared.want(QUEUE_MESSAGES / 4 * 3);
-                return false;
+                connection.shared.want(IN_FLIGHT_MAX / 4 * 3);
+            } else {
+                // Full of bytes, as librdkafka counts them; it does not say when there is room.
+                self.retry_at = Some(Instant::now() + ROOM_EVERY);
             }
+            return false;
         }
         true
     }
@@ -242,7 +286,6 @@ impl Driver {
     /// Looks up the topics of the queue that are not known.
     async fn look_up(&mut self) -> Result<(), Failure> {
         self.connect().await?;
-        let Some((producer, shared)) = self.connection.as_ref().and_then(Connection::to_ask) else { return Ok(()) };
         let options = Arc::clone(&self.orders.options);
         let mut names: Vec<String> = Vec::new();
         for outbound in &self.queue {
@@ -258,19 +301,28 @@ impl Driver {
             }
         }
         let until = Instant::now() + options.timeout;
-        let fixed = options.topic.fixed().map(str::to_owned);
-        let asking = spawn_blocking(move || topics::look_up(&producer, &shared, Question { options, names, until }));
-        let Some(found) = self.meanwhile(asking).await else { return Ok(()) };
-        for (name, topic) in found? {
-            if let Ok(Topic { limits, bytes_max, .. }) = &topic {
-                limits.batch_bytes_max.into_iter().for_each(|bytes| self.sizes.topic_takes(bytes));
-                if fixed.as_ref() == Some(&name) {
-                    self.orders.bytes_max.store(bytes_max.unwrap_or_default(), Ordering::Relaxed);
-                }
-            }
-            self.topics.learn(name, topic, &self.orders.route);
+        for (name, topic) in self.ask(names, until).await?.into_iter().flatten() {
+            self.learn(name, topic);
         }
         Ok(())
+    }
+
+    /// Asks the cluster for topics. Nothing when the wait is over for another reason.
+    async fn ask(&mut self, names: Vec<String>, until: Instant) -> Result<Option<Found>, Failure> {
+        let Some((producer, shared)) = self.connection.as_ref().and_then(Connection::to_ask) else { return Ok(None) };
+        let options = Arc::clone(&self.orders.options);
+        let asking = spawn_blocking(move || topics::look_up(&producer, &shared, Question { options, names, until }));
+        self.meanwhile(asking).await.transpose()
+    }
+
+    fn learn(&mut self, name: String, topic: Result<Topic, Failure>) {
+        if let Ok(Topic { limits, bytes_max, .. }) = &topic {
+            limits.batch_bytes_max.into_iter().for_each(|bytes| self.sizes.topic_takes(bytes));
+            if self.orders.options.topic.fixed() == Some(&name) {
+                self.orders.bytes_max.store(bytes_max.unwrap_or_default(), Ordering::Relaxed);
+            }
+        }
+        self.topics.learn(name, topic, &self.orders.route);
     }
 
     async fn connect(&mut self) -> Result<(), Failure> {

@@ -96,11 +96,19 @@ pub(crate) fn connecting(code: Code, reason: &str) -> Option<Failure> {
         | Code::UnsupportedSASLMechanism
         | Code::IllegalSASLState => "kafka.login",
         Code::SSL => "kafka.tls",
+        // One that hangs up in the middle of it, or right after, when it has seen our certificate.
+        Code::BrokerTransportFailure if ["SSL handshake", "SSL routines"].iter().any(|word| reason.contains(word)) => {
+            "kafka.tls"
+        }
         Code::BrokerTransportFailure | Code::Resolve | Code::OperationTimedOut | Code::AllBrokersDown => {
             "kafka.unreachable"
         }
         _ => return None,
     };
+    if code == "kafka.unreachable" && reason.contains("Disconnected") {
+        let error = format!("{reason}; a broker that wants TLS or a login hangs up like this");
+        return Some(Failure::unavailable(code, error));
+    }
     Some(Failure::unavailable(code, reason))
 }
 

@@ -7,17 +7,17 @@ use postroom_tls::TlsFiles;
 use rdkafka::ClientConfig;
 use rdkafka::config::RDKafkaLogLevel;
 
-/// Most messages librdkafka holds for us; also what the relay is told to stay below.
+/// Most messages we have on their way; also what the relay is told to stay below.
 ///
-/// Enough to fill any link at these latencies; what does not fit waits in our hands, in order.
-pub(crate) const QUEUE_MESSAGES: usize = 10_000;
+/// Enough to fill any link at these latencies; what is more waits in our hands, in order.
+pub(crate) const IN_FLIGHT_MAX: usize = 10_000;
 /// Largest batch we let librdkafka make, if the topics allow it.
 pub(crate) const BATCH_BYTES: usize = 1_000_000;
 /// Largest message librdkafka can be told to take. The topic's own limit counts, and that is smaller.
 const MESSAGE_BYTES: usize = 1_000_000_000;
 
 /// Settings of one Kafka transport.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KafkaOptions {
     /// Brokers to ask for the cluster, as `host:port`. The others are learned from the first that answers.
     ///
@@ -222,12 +222,15 @@ impl KafkaOptions {
             .set("max.in.flight.requests.per.connection", if safe { "5" } else { "1" })
             // No message ever expires by itself: the driver gives everything up, or nothing.
             .set("message.timeout.ms", "0")
+            // Topics are looked up before: one that is unknown afterwards was deleted.
+            .set("topic.metadata.propagation.max.ms", "1000")
             .set("linger.ms", format!("{:.3}", self.linger.as_secs_f64() * 1000.0))
             .set("compression.type", self.compression.as_str())
             // Where Java's clients put a key.
             .set("partitioner", "murmur2_random")
             .set("message.max.bytes", MESSAGE_BYTES.to_string())
-            .set("queue.buffering.max.messages", QUEUE_MESSAGES.to_string());
+            // It counts acknowledged ones until all of their batch were looked at.
+            .set("queue.buffering.max.messages", (IN_FLIGHT_MAX * 2).to_string());
         match batches {
             Batches::Bytes(bytes) => config.set("batch.size", bytes.to_string()),
             Batches::Single => config.set("batch.num.messages", "1"),

@@ -11,7 +11,7 @@ use postroom_core::Failure;
 use rdkafka::admin::{AdminClient, AdminOptions, ConfigResource, OwnedResourceSpecifier, ResourceSpecifier};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::error::RDKafkaErrorCode as Code;
-use rdkafka::metadata::MetadataTopic;
+use rdkafka::metadata::{MetadataBroker, MetadataTopic};
 use rdkafka::producer::Producer as _;
 use tokio::time::Instant;
 
@@ -24,7 +24,7 @@ use crate::options::{Compression, KafkaOptions};
 /// How long a topic that is not there is not asked for again.
 const MISSING_FOR: Duration = Duration::from_secs(1);
 /// How long nothing is sent to a topic that was refused.
-const REFUSED_FOR: Duration = Duration::from_secs(10);
+const REFUSED_FOR: Duration = Duration::from_secs(5);
 /// First and longest time a single question may take; in between we look whether an answer can still be hoped for.
 const SLICES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(2));
 /// How long the topics' limits may take; they are worth knowing, not worth waiting for.
@@ -157,13 +157,15 @@ pub(crate) type Found = Vec<(String, Result<Topic, Failure>)>;
 pub(crate) fn look_up(producer: &Producer, shared: &Shared, question: Question) -> Result<Found, Failure> {
     let Question { options, names, until } = question;
     let mut found = Vec::with_capacity(names.len());
+    let mut broker = -1;
     for name in names {
-        let topic = describe(producer, shared, &name, until, options.timeout)?;
+        let (topic, some_broker) = describe(producer, shared, &name, until, options.timeout)?;
         found.push((name, topic));
+        broker = some_broker;
     }
     shared.is_well();
     let there: Vec<&str> = found.iter().filter(|(_, topic)| topic.is_ok()).map(|(name, _)| name.as_str()).collect();
-    let limits = limits(&options, &there);
+    let limits = limits(&options, broker, &there);
     for (name, topic) in &mut found {
         if let Ok(topic) = topic {
             topic.limits = limits.get(name).copied().unwrap_or_default();
@@ -174,24 +176,27 @@ pub(crate) fn look_up(producer: &Producer, shared: &Shared, question: Question) 
     Ok(found)
 }
 
+/// The topic or what is wrong with it, and the number of a broker.
 fn describe(
     producer: &Producer,
     shared: &Shared,
     name: &str,
     until: Instant,
     timeout: Duration,
-) -> Result<Result<Topic, Failure>, Failure> {
+) -> Result<(Result<Topic, Failure>, i32), Failure> {
     let mut slice = SLICES.0;
     loop {
         let left = until.saturating_duration_since(Instant::now());
         let error = match producer.client().fetch_metadata(Some(name), slice.min(left)) {
             Ok(metadata) => match metadata.topics().iter().find(|topic| topic.name() == name).map(topic) {
                 Some(Err(Code::LeaderNotAvailable)) | None => Code::LeaderNotAvailable,
-                Some(Err(code)) => {
-                    let other = || Failure::unavailable("kafka.refused", format!("topic {name}: {code}"));
-                    return Ok(Err(failures::about_topic(code, name).unwrap_or_else(other)));
+                Some(found) => {
+                    let other = |code| Failure::unavailable("kafka.refused", format!("topic {name}: {code}"));
+                    let why = |code| failures::about_topic(code, name).unwrap_or_else(|| other(code));
+                    // The one that answered may have been reached by another name and have no number yet.
+                    let broker = metadata.brokers().first().map_or(-1, MetadataBroker::id);
+                    return Ok((found.map_err(why), broker));
                 }
-                Some(Ok(topic)) => return Ok(Ok(topic)),
             },
             Err(error) => error.rdkafka_error_code().unwrap_or(Code::Unknown),
         };
@@ -227,15 +232,15 @@ fn topic(found: &MetadataTopic) -> Result<Topic, Code> {
     })
 }
 
-/// The topics' limits, as far as they may be read.
-fn limits(options: &KafkaOptions, names: &[&str]) -> HashMap<String, Limits> {
+/// The topics' limits, as far as they may be read. Every broker knows them, so this one is asked.
+fn limits(options: &KafkaOptions, broker: i32, names: &[&str]) -> HashMap<String, Limits> {
     if names.is_empty() {
         return HashMap::new();
     }
     let Ok(admin) = options.client().create::<AdminClient<DefaultClientContext>>() else { return HashMap::new() };
     let resources: Vec<ResourceSpecifier<'_>> = names.iter().copied().map(ResourceSpecifier::Topic).collect();
-    let within = AdminOptions::new().request_timeout(Some(LIMITS_WITHIN.min(options.timeout)));
-    let asked = admin.describe_configs(&resources, &within);
+    let ask = AdminOptions::new().request_timeout(Some(LIMITS_WITHIN.min(options.timeout))).broker_id(broker);
+    let asked = admin.describe_configs(&resources, &ask);
     let answered = tokio::runtime::Handle::current().block_on(asked);
     in_background(move || drop(admin));
     let topics = answered.inspect_err(|error| tracing::debug!(target: LOG, %error, "limits of topics cannot be read"));

@@ -1,6 +1,14 @@
 //! The Kafka transport against real brokers, and against a mock where a real one cannot be made to fail so.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "helpers of tests")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
 
+mod check;
 #[path = "../support/cluster.rs"]
 mod cluster;
+mod messages;
+mod mock;
+mod order;
+mod refusals;
+mod sizes;
+mod way_in;
+mod workshop;

@@ -1,4 +1,6 @@
-//! Against a broker of our own that is switched off and on, by a crash or by falling silent.
+//! Against a broker of our own that is switched off and on, in good order or by falling silent.
+
+mod relay;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +15,7 @@ use postroom_core::Transport;
 use tokio::task::spawn_blocking;
 
 use crate::cluster::Cluster;
-use crate::threads::{Turn, running, transport};
+use crate::threads::{Turn, arrived, running, transport};
 
 /// A start takes seconds, so cases that follow each other share one: the next already waits while one runs.
 static BROKER: Mutex<Weak<Broker>> = Mutex::new(Weak::new());
@@ -37,6 +39,13 @@ impl Broker {
         spawn_blocking(find).await.expect("no panic")
     }
 
+    /// Starts it again if the case before did not leave it as it found it.
+    async fn is_up(self: &Arc<Self>) {
+        if self.down.swap(false, Ordering::SeqCst) {
+            self.work(|broker| broker.server.resume()).await;
+        }
+    }
+
     async fn work(self: &Arc<Self>, work: impl FnOnce(&Self) -> io::Result<()> + Send + 'static) {
         let broker = Arc::clone(self);
         spawn_blocking(move || work(&broker)).await.expect("no panic").expect("it does as it is told");
@@ -56,10 +65,7 @@ impl<const SILENT: bool> Harness for Own<SILENT> {
     async fn start(timeout: Duration) -> Self {
         let broker = Broker::find().await;
         let turn = Turn::take().await;
-        if broker.down.swap(false, Ordering::SeqCst) {
-            // A case need not leave it as it found it.
-            broker.work(|broker| broker.server.resume()).await;
-        }
+        broker.is_up().await;
         let cluster = Cluster::of(&broker.server.site);
         let topic = cluster.topic(1, &[]).await;
         // Silence is only noticed by the time-out.
@@ -79,19 +85,19 @@ impl<const SILENT: bool> Harness for Own<SILENT> {
 #[async_trait]
 impl<const SILENT: bool> Observed for Own<SILENT> {
     async fn arrived(&self) -> Vec<Arrived> {
-        self.cluster.arrived(&self.topic).await
+        arrived(&self.cluster, &self.topic).await
     }
 }
 
 #[async_trait]
 impl<const SILENT: bool> Breakable for Own<SILENT> {
     async fn stop(&self) {
-        let crash = |broker: &Broker| {
+        let end = |broker: &Broker| {
             broker.down.store(true, Ordering::SeqCst);
-            broker.server.crash()
+            broker.server.stop()
         };
         let silence = |broker: &Broker| broker.server.signal(Signal::SIGSTOP);
-        if SILENT { self.broker.work(silence).await } else { self.broker.work(crash).await }
+        if SILENT { self.broker.work(silence).await } else { self.broker.work(end).await }
     }
 
     async fn resume(&self) {
@@ -110,7 +116,7 @@ impl<const SILENT: bool> Drop for Own<SILENT> {
     }
 }
 
-mod crashed {
+mod stopped {
     postroom_conformance::transport_suite!(super::Own<false>: goes_down);
 }
 

@@ -8,7 +8,7 @@ use postroom_conformance::transports::{Arrived, Harness, Observed};
 use postroom_core::Transport;
 
 use crate::cluster::Cluster;
-use crate::threads::{Turn, running, transport};
+use crate::threads::{Turn, arrived, running, transport};
 
 struct Shared {
     cluster: Cluster,
@@ -39,7 +39,7 @@ impl Harness for Shared {
 #[async_trait]
 impl Observed for Shared {
     async fn arrived(&self) -> Vec<Arrived> {
-        self.cluster.arrived(&self.topic).await
+        arrived(&self.cluster, &self.topic).await
     }
 }
 

@@ -4,10 +4,13 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
+use postroom_conformance::transports::Arrived;
 use postroom_core::envelope::{Binding, Encoder, Format};
 use postroom_core::{Template, Transport};
 use postroom_kafka::{Kafka, KafkaOptions};
 use tokio::sync::{Mutex, MutexGuard};
+
+use crate::cluster::{Cluster, Record};
 
 static TURN: Mutex<()> = Mutex::const_new(());
 
@@ -29,7 +32,21 @@ pub(crate) fn running() -> usize {
 }
 
 pub(crate) fn transport(brokers: &str, topic: &str, timeout: Duration) -> Arc<dyn Transport> {
+    Arc::new(kafka(brokers, topic, timeout))
+}
+
+pub(crate) fn kafka(brokers: &str, topic: &str, timeout: Duration) -> Kafka {
     let topic = Template::parse(topic, &[]).expect("a name");
     let options = KafkaOptions { timeout, ..KafkaOptions::new(vec![brokers.to_owned()], topic) };
-    Arc::new(Kafka::new("suite", options, Encoder::new(Format::CloudEventsBinary, Binding::Kafka, "/postroom/test")))
+    Kafka::new("suite", options, Encoder::new(Format::CloudEventsBinary, Binding::Kafka, "/postroom/test"))
+}
+
+/// What is in a topic, as the suite wants it.
+pub(crate) async fn arrived(cluster: &Cluster, topic: &str) -> Vec<Arrived> {
+    let arrived = |record: Record| Arrived {
+        id: record.id().to_owned(),
+        event_type: record.headers["ce_type"].clone(),
+        payload: record.payload,
+    };
+    cluster.read(topic).await.into_iter().map(arrived).collect()
 }

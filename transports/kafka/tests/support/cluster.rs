@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use postroom_conformance::servers::{Servers, Site, unique_name};
-use postroom_conformance::transports::Arrived;
-use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication};
+use rdkafka::admin::{AdminClient, AdminOptions, AlterConfig, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::{Headers, Message};
@@ -91,7 +90,7 @@ impl Cluster {
                 topic = topic.set(setting, value);
             }
             let made = admin.create_topics([&topic], &options()).await.expect("an answer");
-            made.into_iter().for_each(|topic| drop(topic.expect("a topic")));
+            assert!(made.iter().all(Result::is_ok), "{made:?}");
             drop(topic);
             (admin, ())
         })
@@ -102,19 +101,20 @@ impl Cluster {
         let name = name.to_owned();
         self.change(async move |admin| {
             let gone = admin.delete_topics(&[&name], &options()).await.expect("an answer");
-            gone.into_iter().for_each(|topic| drop(topic.expect("it was there")));
+            assert!(gone.iter().all(Result::is_ok), "{gone:?}");
             (admin, ())
         })
         .await;
     }
 
-    pub(crate) async fn add_partitions(&self, name: &str, partitions: usize) {
-        let name = name.to_owned();
+    /// Changes one setting of a topic; the others go back to their defaults.
+    pub(crate) async fn set(&self, name: &str, setting: &'static str, value: &str) {
+        let (name, value) = (name.to_owned(), value.to_owned());
         self.change(async move |admin| {
-            let more = NewPartitions::new(&name, partitions);
-            let made = admin.create_partitions([&more], &options()).await.expect("an answer");
-            made.into_iter().for_each(|topic| drop(topic.expect("it was there")));
-            drop(more);
+            let change = AlterConfig::new(ResourceSpecifier::Topic(&name)).set(setting, &value);
+            let made = admin.alter_configs([&change], &options()).await.expect("an answer");
+            assert!(made.iter().all(Result::is_ok), "{made:?}");
+            drop(change);
             (admin, ())
         })
         .await;
@@ -131,16 +131,6 @@ impl Cluster {
         .await
         .expect("no panic")
     }
-
-    /// The same as the suite wants it.
-    pub(crate) async fn arrived(&self, topic: &str) -> Vec<Arrived> {
-        let arrived = |record: Record| Arrived {
-            id: record.id().to_owned(),
-            event_type: record.headers["ce_type"].clone(),
-            payload: record.payload,
-        };
-        self.read(topic).await.into_iter().map(arrived).collect()
-    }
 }
 
 fn options() -> AdminOptions {
@@ -149,10 +139,10 @@ fn options() -> AdminOptions {
 
 fn read(consumer: &BaseConsumer, topic: &str) -> Vec<Record> {
     let metadata = consumer.fetch_metadata(Some(topic), PATIENCE).expect("metadata");
-    let partitions = metadata.topics()[0].partitions().iter().map(|partition| partition.id());
     let mut left = BTreeMap::new();
     let mut assignment = TopicPartitionList::new();
-    for partition in partitions {
+    for partition in metadata.topics()[0].partitions() {
+        let partition = partition.id();
         let (_, end) = consumer.fetch_watermarks(topic, partition, PATIENCE).expect("watermarks");
         if end > 0 {
             left.insert(partition, end);

@@ -4,6 +4,8 @@
 //! `crate::transports`. What several transports read alike is in [`parts`].
 
 mod exec;
+#[cfg(feature = "kafka")]
+mod kafka;
 #[cfg(feature = "nats")]
 mod nats;
 mod parts;
@@ -23,6 +25,8 @@ use super::tree::Node;
 /// `to = { … }`: the transports of this build.
 pub(crate) static TO: &[Key] = &[
     table("exec", exec::KEYS, "A child process that speaks JSON lines."),
+    #[cfg(feature = "kafka")]
+    table("kafka", kafka::KEYS, "A Kafka or Redpanda topic."),
     #[cfg(feature = "rabbitmq")]
     table("rabbitmq", rabbitmq::KEYS, "A RabbitMQ exchange."),
     #[cfg(feature = "nats")]
@@ -37,6 +41,8 @@ pub(crate) static TO: &[Key] = &[
 
 /// `[transport.X]`: those that several routes may have in common.
 pub(crate) static SHARED: &[Key] = &[
+    #[cfg(feature = "kafka")]
+    table("kafka", kafka::KEYS, "What Kafka topics have in common."),
     #[cfg(feature = "rabbitmq")]
     table("rabbitmq", rabbitmq::KEYS, "What RabbitMQ exchanges have in common."),
     #[cfg(feature = "nats")]
@@ -55,6 +61,9 @@ pub(crate) static WITHOUT_HEADERS: &[&str] = &["exec", "stdout", "noop"];
 pub enum Target {
     /// A child process, or a unix socket, that speaks JSON lines.
     Exec(ExecTarget),
+    /// A Kafka topic.
+    #[cfg(feature = "kafka")]
+    Kafka(Box<postroom_kafka::KafkaOptions>),
     /// A RabbitMQ exchange.
     #[cfg(feature = "rabbitmq")]
     RabbitMq(Box<postroom_rabbitmq::RabbitMqOptions>),
@@ -78,6 +87,8 @@ impl Target {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Exec(_) => "exec",
+            #[cfg(feature = "kafka")]
+            Self::Kafka(_) => "kafka",
             #[cfg(feature = "rabbitmq")]
             Self::RabbitMq(_) => "rabbitmq",
             #[cfg(feature = "nats")]
@@ -95,6 +106,8 @@ impl Target {
     pub fn describe(&self) -> String {
         match self {
             Self::Exec(exec) => format!("exec {}", exec.describe()),
+            #[cfg(feature = "kafka")]
+            Self::Kafka(options) => kafka::describe(options),
             #[cfg(feature = "rabbitmq")]
             Self::RabbitMq(options) => format!("rabbitmq {}", options.exchange_name()),
             #[cfg(feature = "nats")]
@@ -114,6 +127,8 @@ impl Read<'_> {
         let entry = to.table()?.0.first()?;
         match entry.name.as_str() {
             "exec" => self.exec(route, &entry.node).map(Target::Exec),
+            #[cfg(feature = "kafka")]
+            "kafka" => self.kafka(route, &entry.node).map(Box::new).map(Target::Kafka),
             #[cfg(feature = "rabbitmq")]
             "rabbitmq" => self.rabbitmq(route, &entry.node).map(|options| Target::RabbitMq(Box::new(options))),
             #[cfg(feature = "nats")]

@@ -106,7 +106,9 @@ impl Read<'_> {
             let hint = "give both or neither".to_owned();
             self.problems.at(&node.place, "`cert_file` and `key_file` belong together", Some(hint));
         } else if let Err(error) = files.client() {
-            self.problems.at(&node.place, error.to_string(), None);
+            // Files by the names people gave them.
+            let here = format!("{}/", self.sources.cwd.display());
+            self.problems.at(&node.place, error.to_string().replace(&here, ""), None);
         }
         files
     }

@@ -1,0 +1,175 @@
+//! Transports against the real brokers: how much of what the bare client makes is left with the relay around it.
+//!
+//! Fed from the memory store; candidate and baseline in turn, in one run, the middle of three ratios. Needs the servers of
+//! `cargo xtask services up`.
+
+mod kafka;
+mod latency;
+mod memory;
+mod nats;
+mod rabbitmq;
+mod redis;
+mod webhook;
+
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use postroom_conformance::servers::Servers;
+use postroom_core::envelope::{Binding, Encoder, Format};
+use postroom_core::{Delivery, Event, JSON, RouteDefinition, RouteHealth, Start, Store, Template, Transport, Verdict};
+use postroom_memory::Memory;
+use postroom_relay::{Observer, Relay, RelayOptions, RouteRun};
+
+const PAYLOAD_BYTES: usize = 300;
+/// Deliveries on their way at once.
+const WINDOW: usize = 16_384;
+const ROUNDS: usize = 3;
+
+/// Runs one of them, or all.
+pub(crate) fn run(wanted: Option<&str>) -> ExitCode {
+    let servers = Servers::find();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let all = wanted.is_none();
+    let is = |name: &str| all || wanted == Some(name);
+    runtime.block_on(async {
+        if is("kafka") {
+            kafka::run(&servers).await;
+        }
+        if is("rabbitmq") {
+            rabbitmq::run(&servers).await;
+        }
+        if is("nats") {
+            nats::run(&servers).await;
+        }
+        if is("redis") {
+            redis::run(&servers).await;
+        }
+        if is("webhook") {
+            webhook::run().await;
+        }
+        if is("latency") {
+            latency::run(&servers).await;
+        }
+        if is("memory") {
+            memory::run(&servers).await;
+        }
+    });
+    ExitCode::SUCCESS
+}
+
+/// What is sent: the payload and three headers, so that the bare client sends about the same.
+fn encoder(binding: Binding) -> Encoder {
+    Encoder::new(Format::Raw, binding, "/bench")
+}
+
+fn template(text: &str) -> Template {
+    Template::parse(text, &[]).unwrap()
+}
+
+fn payload() -> String {
+    format!("{{\"x\":\"{}\"}}", "p".repeat(PAYLOAD_BYTES - 8))
+}
+
+fn unique(name: &str) -> String {
+    format!("{name}-{}", fastrand::u32(..))
+}
+
+/// The middle of the ratios, and of both rates.
+#[derive(Debug, Default)]
+struct Rounds(Vec<(f64, f64)>);
+
+impl Rounds {
+    fn add(&mut self, ours: f64, bare: f64) {
+        self.0.push((ours, bare));
+    }
+
+    fn show(&self) -> (f64, String) {
+        let middle = |of: &dyn Fn(&(f64, f64)) -> f64| {
+            let mut values: Vec<f64> = self.0.iter().map(of).collect();
+            values.sort_by(f64::total_cmp);
+            values[values.len() / 2]
+        };
+        let ratio = middle(&|(ours, bare)| ours / bare);
+        let all: Vec<String> = self.0.iter().map(|(ours, bare)| format!("{:.2}", ours / bare)).collect();
+        let rates = format!("{:.0}/s against {:.0}/s; rounds {}", middle(&|r| r.0), middle(&|r| r.1), all.join(", "));
+        (ratio, rates)
+    }
+}
+
+/// Events per second through a relay, from the start of its run to the last settled one.
+async fn relayed(transport: Arc<dyn Transport>, count: usize, keys: usize) -> f64 {
+    let store = filled(count, keys).await;
+    let last = Arc::new(Last(Mutex::new(Instant::now())));
+    let options = RelayOptions { drain: true, retention: None, in_flight_max: WINDOW, ..RelayOptions::default() };
+    let mut route = RouteRun::new(store.clone(), definition(), Shared(transport));
+    route.retry.attempts = 1;
+    let start = Instant::now();
+    Relay::new(options).observer(last.clone()).serve(route).run(std::future::pending()).await.unwrap();
+    let took = last.0.lock().unwrap().duration_since(start);
+    let status = store.desk().routes().await.unwrap().remove(0).status;
+    assert_eq!((status.delivered, status.dead), (count as u64, 0), "{}", status.note);
+    count as f64 / took.as_secs_f64()
+}
+
+fn definition() -> RouteDefinition {
+    RouteDefinition::new("bench").starting(Start::Beginning)
+}
+
+async fn filled(count: usize, keys: usize) -> Memory {
+    let store = Memory::new();
+    let desk = store.desk();
+    desk.register(&[definition()]).await.unwrap();
+    let payload = payload();
+    for start in (0..count).step_by(10_000) {
+        let event = |n: usize| Event::new("bench.event").key(format!("key-{}", n % keys)).bytes(JSON, payload.clone());
+        desk.append(&(start..count.min(start + 10_000)).map(event).collect::<Vec<_>>()).await.unwrap();
+    }
+    store
+}
+
+/// Notes when the last delivery was settled.
+#[derive(Debug)]
+struct Last(Mutex<Instant>);
+
+impl Observer for Last {
+    fn settled(&self, _: &str, _: &str, _: &Delivery, _: &Verdict) {
+        *self.0.lock().unwrap() = Instant::now();
+    }
+
+    fn health(&self, _: &str, _: &str, health: &RouteHealth) {
+        if !health.note.is_empty() {
+            println!("  the route is {}: {}", health.state.as_str(), health.note);
+        }
+    }
+}
+
+/// A transport that several runs use one after the other.
+#[derive(Debug)]
+struct Shared(Arc<dyn Transport>);
+
+#[async_trait::async_trait]
+impl Transport for Shared {
+    fn capabilities(&self) -> postroom_core::Capabilities {
+        self.0.capabilities()
+    }
+
+    async fn deliver(&self, batch: Vec<postroom_core::Outbound>) {
+        self.0.deliver(batch).await;
+    }
+
+    async fn check(&self) -> Vec<postroom_core::Finding> {
+        self.0.check().await
+    }
+
+    async fn close(&self) {}
+}
+
+/// Sends one, so that connecting is not part of what is measured.
+async fn warm(transport: &Arc<dyn Transport>) {
+    assert!(relayed(Arc::clone(transport), 100, 100).await > 0.0);
+}
+
+fn per_second(count: usize, took: Duration) -> f64 {
+    count as f64 / took.as_secs_f64()
+}
