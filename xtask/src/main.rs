@@ -84,7 +84,11 @@ fn faults(scale: &str) -> bool {
     ];
     let call = [&test[..], &["--nocapture", "--test-threads=1"]].concat();
     let hazards = ["test", "--quiet", "--package", "postroom-postgres", "--test", "hazards", "--", "--nocapture"];
-    cargo_with(&hazards, &[("POSTROOM_FAULTS", "1")]) && cargo_with(&call, &[("POSTROOM_FAULTS_SCALE", scale)])
+    let restarts = ["test", "--quiet", "--package", "postroom-rabbitmq", "--test", "rabbitmq", "--", "restarts"];
+    let long = [("POSTROOM_FAULTS", "1")];
+    cargo_with(&hazards, &long)
+        && cargo_with(&restarts, &long)
+        && cargo_with(&call, &[("POSTROOM_FAULTS_SCALE", scale)])
 }
 
 fn usage() -> bool {

@@ -85,3 +85,20 @@ fn named_limit(text: &str) -> Option<usize> {
     let (_, limit) = text.split_once("max size ")?;
     limit.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_brokers_limit_is_read_from_its_words() {
+        for (text, limit) in [
+            ("PRECONDITION_FAILED - message size 1001 is larger than configured max size 1000", Some(1000)),
+            ("PRECONDITION_FAILED - message size 1001 is larger than max size 1000 (bytes)", Some(1000)),
+            ("PRECONDITION_FAILED - invalid expiration 'x'", None),
+            ("PRECONDITION_FAILED - larger than max size ever", None),
+        ] {
+            assert_eq!(named_limit(text), limit, "{text}");
+        }
+    }
+}
