@@ -174,11 +174,20 @@ fn a_webhook_works_as_its_page_says() {
     reader.follow(verify);
     let secret = fs::read_to_string(reader.world.path("partner-whsec")).unwrap();
     reader.world.write("verify.py", &blocks(&page, "python")[0]);
-    let script = "import sys, verify; h = dict(line.strip().split(': ', 1) for line in open('headers')); \
-                  body = open('body.json', 'rb').read(); s = sys.argv[1].strip(); \
-                  print(verify.verify(s, h, body), verify.verify(s, h, body + b' '))";
-    reader.world.write("check.py", &script.replace("\\\n", ""));
+    let script = "import sys, verify
+headers = dict(line.strip().split(': ', 1) for line in open('headers'))
+body = open('body.json', 'rb').read()
+print(verify.verify(sys.argv[1], headers, body), verify.verify(sys.argv[1], headers, body + b' '))
+";
+    reader.world.write("check.py", script);
     assert_eq!(reader.shell(&format!("python3 check.py {}", secret.trim())), "True False\n");
+    let script = "const fs = require('node:fs');
+const headers = Object.fromEntries(fs.readFileSync('headers', 'utf8').trim().split('\\n').map((l) => l.split(': ')));
+const [body, secret] = [fs.readFileSync('body.json'), process.argv[2]];
+console.log(verify(secret, headers, body), verify(secret, headers, Buffer.concat([body, body])));
+";
+    reader.world.write("check.js", &(blocks(&page, "js")[0].clone() + script));
+    assert_eq!(reader.shell(&format!("node check.js {}", secret.trim())), "true false\n");
 
     let words: Vec<&str> = misbehave.trim().trim_start_matches("$ postroom ").split(' ').collect();
     let mut receiver = Running::start(reader.world.command(&[&words, &["--port", "0"][..]].concat()));
