@@ -40,6 +40,12 @@ macro_rules! exits {
     (probe) => {
         "Exit codes: 0 delivered · 1 refused by the destination, or no such route · 2 usage or configuration · 3 destination not reachable"
     };
+    (verify) => {
+        "Exit codes: 0 the signature is good · 1 failed · 2 usage or bad input · 7 not to be trusted"
+    };
+    (listen) => {
+        "Exit codes: 0 stopped, or so many requests came · 1 the port is taken · 2 usage or bad input · 130/143 stopped by a second signal"
+    };
     (run) => {
         "Exit codes: 0 stopped or drained · 1 failed · 2 usage or configuration · 3 no store reachable · 4 refused · 130/143 stopped by a second signal"
     };
@@ -122,6 +128,9 @@ pub(crate) enum Command {
     Inbox(inbox::InboxCommand),
     Audit(audit::AuditArgs),
     Prune(prune::PruneArgs),
+    #[cfg(feature = "webhook")]
+    #[command(subcommand)]
+    Webhook(crate::commands::webhook::WebhookCommand),
     #[command(subcommand)]
     Config(config::ConfigCommand),
     Completions(completions::CompletionsArgs),
@@ -160,11 +169,12 @@ mod tests {
             "postroom dev\npostroom relay run\npostroom event append\npostroom event ls\npostroom event show\n\
              postroom event tail\npostroom status\npostroom dead ls\npostroom dead show\npostroom dead replay\n\
              postroom dead discard\npostroom replay\npostroom route ls\npostroom route show\npostroom route pause\n\
-             postroom route resume\npostroom route forget\npostroom key ls\npostroom key unblock\n\
+             postroom route resume\npostroom route test\npostroom route forget\npostroom key ls\npostroom key unblock\n\
              postroom key skip-head\npostroom store migrate up\npostroom store migrate down\n\
              postroom store migrate status\npostroom store migrate plan\npostroom store roles\npostroom store stats\n\
              postroom store repair\npostroom store accept-identity\npostroom inbox ls\npostroom inbox show\n\
-             postroom audit\npostroom prune\npostroom config init\npostroom config check\npostroom config show\n\
+             postroom audit\npostroom prune\npostroom webhook listen\npostroom webhook sign\npostroom webhook verify\n\
+             postroom webhook key\npostroom config init\npostroom config check\npostroom config show\n\
              postroom completions\npostroom version"
         );
     }

@@ -60,6 +60,8 @@ async fn run(app: &App, command: Command) -> Outcome {
         Command::Inbox(command) => inbox::run(app, command).await,
         Command::Audit(args) => audit::run(app, &args).await,
         Command::Prune(args) => prune::run(app, &args).await,
+        #[cfg(feature = "webhook")]
+        Command::Webhook(command) => commands::webhook::run(app, command).await,
         Command::Config(command) => config::run(app, &command).await,
         Command::Completions(args) => completions::run(&args),
         Command::Version => version::run(app),

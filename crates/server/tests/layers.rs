@@ -474,3 +474,45 @@ to = { redis = { stream = "orders", maxlen = 1000 } }
     assert!(config.routes.iter().all(|route| route.envelope == Format::CloudEventsBinary));
     assert!(!format!("{config:?}{:?}", config.show()).contains("canary"));
 }
+
+#[cfg(feature = "webhook")]
+#[test]
+fn webhooks_take_from_their_section_what_they_do_not_say_themselves() {
+    let case = Case::new()
+        .file("postroom.toml", WEBHOOKS)
+        .file("old", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n")
+        .file("new", "whsk_6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbc=\n");
+    let config = case.config();
+    let options = |n: usize| match &config.routes[n].to {
+        Target::Webhook(options) => options,
+        other => panic!("{other:?}"),
+    };
+    let (first, second) = (options(0), options(1));
+    assert_eq!((first.timeout, second.timeout), (Duration::from_secs(7), Duration::from_secs(9)));
+    assert_eq!((first.keys.len(), second.keys.len()), (2, 1));
+    assert_eq!((first.concurrency, first.connect_timeout), (8, Duration::from_secs(5)));
+    assert!(!first.https_only && first.allow_networks.len() == 1 && first.proxy.is_some());
+    assert_eq!(config.routes[0].definition.to, "webhook http://partner.internal:8080");
+    assert_eq!(config.routes[0].envelope, Format::CloudEventsBinary);
+    let shown = format!("{config:?} {:?}", config.show());
+    assert!(!shown.contains("canary") && !shown.contains("MfKQ9r8GKY"), "{shown}");
+    assert_eq!(origin(&config, "route.second.to.webhook.secret").0, "\"***\"");
+    assert_eq!(origin(&config, "route.first.to.webhook.timeout").1, "postroom.toml:6");
+}
+
+#[cfg(feature = "webhook")]
+const WEBHOOKS: &str = r#"[store.main]
+url = "sqlite://shop.db"
+[transport.webhook]
+https_only = false
+allow_networks = ["10.1.0.0/16"]
+timeout = "7s"
+secret_file = ["old", "new"]
+proxy = "http://relay:canary@proxy.internal:3128"
+[[route]]
+name = "first"
+to = { webhook = { url = "http://partner.internal:8080/hook?token=canary" } }
+[[route]]
+name = "second"
+to = { webhook = { url = "https://partner.example/", secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", timeout = "9s" } }
+"#;

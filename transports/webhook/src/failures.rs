@@ -14,6 +14,7 @@
 //! | `webhook.refused` | unavailable | no connection: refused, unreachable, or none within `connect_timeout` |
 //! | `webhook.dns`, `.tls` | unavailable | no such name; a certificate or protocol that cannot be trusted |
 //! | `webhook.address` | unavailable | the name leads to an address that is not public |
+//! | `webhook.options` | unavailable | the transport cannot be made |
 //! | `webhook.closed` | unavailable | the transport was closed meanwhile |
 
 use std::error::Error;

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use postroom_core::SecretUrl;
+use postroom_core::{Failure, SecretUrl};
 use postroom_tls::{TlsError, TlsFiles};
 use url::{Host, Url};
 
@@ -13,7 +13,7 @@ use crate::address::Guard;
 use crate::signature::SigningKey;
 
 /// Settings of one webhook transport.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub struct WebhookOptions {
     /// Where requests go. Its path and query may hold tokens, so only scheme, host and port are ever shown.
     pub url: Url,
@@ -91,6 +91,13 @@ pub enum WebhookError {
     Client(#[source] reqwest::Error),
 }
 
+impl WebhookError {
+    /// What every delivery of a route fails with that has no transport because of this.
+    pub fn failure(&self) -> Failure {
+        Failure::unavailable("webhook.options", self.to_string())
+    }
+}
+
 impl WebhookOptions {
     /// Options with the defaults, without a key.
     pub fn new(url: Url) -> Self {
@@ -142,7 +149,7 @@ impl WebhookOptions {
     }
 
     /// Scheme, host and port: all of the URL that may be shown.
-    pub(crate) fn receiver(&self) -> String {
+    pub fn receiver(&self) -> String {
         self.url.origin().ascii_serialization()
     }
 }

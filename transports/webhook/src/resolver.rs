@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_name_that_leads_elsewhere_later_is_looked_at_again_h_69() {
+    async fn a_name_that_leads_elsewhere_later_is_looked_at_again() {
         // Both are ours, but only the first is allowed: it stands for a public address, the second for a private one.
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();

@@ -16,4 +16,6 @@ pub(crate) mod route;
 pub(crate) mod status;
 pub(crate) mod store;
 pub(crate) mod version;
+#[cfg(feature = "webhook")]
+pub(crate) mod webhook;
 mod which;

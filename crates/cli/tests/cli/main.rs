@@ -11,5 +11,7 @@ mod look;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod relay;
+#[cfg(feature = "webhook")]
+mod webhook;
 mod world;
 mod wrong;

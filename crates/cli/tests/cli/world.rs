@@ -216,6 +216,16 @@ impl Running {
         }
     }
 
+    /// The next line of stderr.
+    pub(crate) fn note(&mut self) -> String {
+        let stderr = self.child.stderr.as_mut().expect("it has one");
+        let (mut line, mut byte) = (Vec::new(), [0]);
+        while byte != [b'\n'] && std::io::Read::read(stderr, &mut byte).unwrap() == 1 {
+            line.extend(byte);
+        }
+        String::from_utf8(line).unwrap()
+    }
+
     pub(crate) fn signal(&self, signal: nix::sys::signal::Signal) {
         let pid = nix::unistd::Pid::from_raw(i32::try_from(self.child.id()).unwrap());
         nix::sys::signal::kill(pid, signal).unwrap();

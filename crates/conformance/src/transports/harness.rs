@@ -83,13 +83,16 @@ pub struct Post {
     outcomes: mpsc::UnboundedReceiver<(u64, Outcome)>,
     handed_over: u64,
     on_their_way: HashMap<u64, Event>,
+    // By event id: what is sent again has the number it had.
+    positions: HashMap<String, i64>,
 }
 
 impl Post {
     /// Delivers through this transport.
     pub fn new(transport: Arc<dyn Transport>) -> Self {
         let (report, outcomes) = mpsc::unbounded_channel();
-        Self { transport, report, outcomes, handed_over: 0, on_their_way: HashMap::new() }
+        let (on_their_way, positions) = (HashMap::new(), HashMap::new());
+        Self { transport, report, outcomes, handed_over: 0, on_their_way, positions }
     }
 
     /// Hands over one batch.
@@ -98,8 +101,9 @@ impl Post {
         for event in events {
             self.handed_over += 1;
             self.on_their_way.insert(self.handed_over, event.clone());
-            let position = i64::try_from(self.handed_over).ok();
-            batch.push(Outbound::new(self.handed_over, 1, Arc::new(event.clone()), position, self.report.clone()));
+            let next = i64::try_from(self.positions.len() + 1).unwrap_or(i64::MAX);
+            let position = *self.positions.entry(event.id.clone()).or_insert(next);
+            batch.push(Outbound::new(self.handed_over, 1, Arc::new(event.clone()), Some(position), self.report.clone()));
         }
         within("the hand-over", self.transport.deliver(batch)).await;
     }

@@ -21,8 +21,8 @@ use std::time::Duration;
 
 use foldhash::HashMap;
 use postroom_core::{
-    Breaker, Capabilities, Clock, LaneTerm, Lease, Outcome, RelayIdentity, RetryPolicy, RouteDefinition, RouteHealth,
-    Source, Standing, Store, StoreError, StoreErrorKind, Take, Transport,
+    Breaker, Capabilities, Clock, LaneTerm, Lease, OnDead, Outcome, RelayIdentity, RetryPolicy, RouteDefinition,
+    RouteHealth, Source, Standing, Store, StoreError, StoreErrorKind, Take, Transport,
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -177,13 +177,16 @@ pub(crate) async fn serve(run: RouteRun, around: Surroundings, stop: Cancellatio
             Err(error) => return Err(error),
         }
     };
+    let mut capabilities = run.transport.capabilities();
+    // What is behind a dead event that holds its key must not be on its way already.
+    capabilities.pipelines_key &= run.definition.on_dead == OnDead::Continue;
     let (report, reports) = mpsc::unbounded_channel();
     let engine = Engine {
         store_name: run.store_name,
         definition: run.definition,
         store,
         source,
-        capabilities: run.transport.capabilities(),
+        capabilities,
         transport: run.transport,
         retry: run.retry,
         phase: Phase::Serving,

@@ -4,7 +4,7 @@
 //! its failure is its own, so that it cannot pause the route for ever. In a real outage nobody gets through, and no
 //! event is blamed.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use postroom_core::Delivery;
@@ -58,11 +58,15 @@ impl Suspects {
     }
 
     /// Chooses the probe: of the keys that were not probed yet in this outage, the first that was on the wire in the fewest
-    /// outages. An event that brings the destination down must not be asked first.
-    pub(super) fn probe<'a>(&self, ready: impl Iterator<Item = &'a Held> + Clone) -> Option<&'a Held> {
-        let unprobed = |held: &&Held| !self.probed.contains(&key_hash(&held.delivery));
-        let some = ready.take(PROBED_MAX * 4);
-        some.clone().filter(unprobed).min_by_key(|held| held.outages).or_else(|| some.min_by_key(|held| held.outages))
+    /// outages. An event that brings the destination down must not be asked first, and none before an earlier one of its
+    /// key, of which a transport that pipelines keys leaves several ready.
+    pub(super) fn probe<'a>(&self, ready: impl Iterator<Item = &'a Held>) -> Option<&'a Held> {
+        let mut keys = HashSet::new();
+        let first_of_key = |held: &&Held| keys.insert(key_hash(&held.delivery));
+        let some: Vec<&Held> = ready.take(PROBED_MAX * 4).filter(first_of_key).collect();
+        let unprobed = |held: &&&Held| !self.probed.contains(&key_hash(&held.delivery));
+        let fewest = some.iter().filter(unprobed).min_by_key(|held| held.outages);
+        fewest.or_else(|| some.iter().min_by_key(|held| held.outages)).copied()
     }
 
     /// This one was sent as the probe.

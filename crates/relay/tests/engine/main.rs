@@ -6,6 +6,7 @@ mod breaker;
 mod burying;
 mod connection;
 mod order;
+mod pipelining;
 mod shop;
 mod stopping;
 mod watching;

@@ -42,9 +42,12 @@ pub enum KeyError {
     NoRandom,
 }
 
-/// What a sender signs with.
+/// What a sender signs with. Two are equal when they were read from the same text.
 #[derive(Clone)]
-pub struct SigningKey(Signing);
+pub struct SigningKey {
+    text: Secret,
+    ready: Signing,
+}
 
 #[derive(Clone)]
 enum Signing {
@@ -56,27 +59,34 @@ enum Signing {
 impl SigningKey {
     /// Reads `whsec_…`, or the private key of a pair, `whsk_…`.
     pub fn parse(text: &str) -> Result<Self, KeyError> {
-        if text.starts_with(SECRET) {
-            shared(text).map(|mac| Self(Signing::Secret(mac)))
+        let ready = if text.starts_with(SECRET) {
+            Signing::Secret(shared(text)?)
         } else if text.starts_with(PRIVATE) {
-            private(text).map(|key| Self(Signing::Pair(Box::new(key))))
+            Signing::Pair(Box::new(private(text)?))
         } else {
-            Err(KeyError::NoSigningKey)
-        }
+            return Err(KeyError::NoSigningKey);
+        };
+        Ok(Self { text: Secret::new(text), ready })
     }
 
     pub(super) fn version(&self) -> &'static str {
-        match self.0 {
+        match self.ready {
             Signing::Secret(_) => "v1",
             Signing::Pair(_) => "v1a",
         }
     }
 
     pub(super) fn sign(&self, id: &str, timestamp: i64, body: &[u8]) -> Vec<u8> {
-        match &self.0 {
+        match &self.ready {
             Signing::Secret(mac) => over(mac, id, timestamp, body).finalize().into_bytes().to_vec(),
             Signing::Pair(key) => key.sign(&content(id, timestamp, body)).to_bytes().to_vec(),
         }
+    }
+}
+
+impl PartialEq for SigningKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
     }
 }
 

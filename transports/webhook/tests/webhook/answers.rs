@@ -27,7 +27,7 @@ async fn a_refusal_quotes_the_beginning_of_what_the_receiver_says() {
 }
 
 #[tokio::test]
-async fn redirects_are_never_followed_h_69() {
+async fn redirects_are_never_followed() {
     let target = Receiver::start().await;
     let location = vec![("location", format!("http://127.0.0.1:{}/elsewhere", target.port()))];
     for status in [301, 302, 303, 307, 308] {
@@ -40,7 +40,7 @@ async fn redirects_are_never_followed_h_69() {
 }
 
 #[tokio::test]
-async fn a_wish_to_be_asked_later_is_honoured_and_clamped_h_71() {
+async fn a_wish_to_be_asked_later_is_honoured_and_clamped() {
     let soon = Timestamp::now() + SignedDuration::from_secs(100);
     let date = soon.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
     let seconds = |n| Some(Duration::from_secs(n));
@@ -68,14 +68,14 @@ async fn a_wish_to_be_asked_later_is_honoured_and_clamped_h_71() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_is_gone_disables_its_route_h_72() {
+async fn an_endpoint_that_is_gone_disables_its_route() {
     let failure = check(Rule::status(410)).await;
     assert_eq!((failure.kind, &*failure.code), (Unavailable, "webhook.gone"));
     assert!(failure.disables, "{failure:?}");
 }
 
 #[tokio::test]
-async fn an_answer_after_our_time_out_means_the_same_id_again_with_a_new_time_h_73() {
+async fn an_answer_after_our_time_out_means_the_same_id_again_with_a_new_time() {
     let receiver = Receiver::start().await;
     receiver.rule("late", Rule::Hold);
     let mut post = post(http(receiver.port(), Duration::from_millis(1200)));

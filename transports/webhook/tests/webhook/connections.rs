@@ -64,7 +64,7 @@ async fn one_by_one(post: &mut Post, count: usize) {
 }
 
 #[tokio::test]
-async fn a_connection_that_is_closed_between_requests_costs_no_attempt_h_76() {
+async fn a_connection_that_is_closed_between_requests_costs_no_attempt() {
     let (port, ids) = scripted(&[Some(YES)]).await;
     one_by_one(&mut post(http(port, LONG)), 50).await;
     // One that was being sent while the connection closed may have been read by nobody, or twice.
@@ -72,7 +72,7 @@ async fn a_connection_that_is_closed_between_requests_costs_no_attempt_h_76() {
 }
 
 #[tokio::test]
-async fn a_kept_connection_that_ends_under_a_request_is_replaced_once_h_76() {
+async fn a_kept_connection_that_ends_under_a_request_is_replaced_once() {
     let (port, ids) = scripted(&[Some(YES), None]).await;
     one_by_one(&mut post(http(port, LONG)), 3).await;
     let ids = ids.lock().expect("no panic").clone();
@@ -80,7 +80,7 @@ async fn a_kept_connection_that_ends_under_a_request_is_replaced_once_h_76() {
 }
 
 #[tokio::test]
-async fn a_receiver_that_hangs_up_on_an_event_is_asked_twice_and_an_attempt_is_counted_h_76() {
+async fn a_receiver_that_hangs_up_on_an_event_is_asked_twice_and_an_attempt_is_counted() {
     for script in [&[None][..], &[Some("HTTP/1.1 20")]] {
         let (port, ids) = scripted(script).await;
         let failure = failure(&mut post(http(port, LONG)), "e-1").await;
@@ -90,7 +90,7 @@ async fn a_receiver_that_hangs_up_on_an_event_is_asked_twice_and_an_attempt_is_c
 }
 
 #[tokio::test]
-async fn an_answer_that_is_cut_in_its_body_is_an_answer_h_76() {
+async fn an_answer_that_is_cut_in_its_body_is_an_answer() {
     const CUT_YES: &str = "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nbegun";
     const CUT_NO: &str = "HTTP/1.1 500 No\r\ncontent-length: 100\r\n\r\nbegun";
     let (port, ids) = scripted(&[Some(CUT_YES)]).await;
@@ -105,7 +105,7 @@ async fn an_answer_that_is_cut_in_its_body_is_an_answer_h_76() {
 }
 
 #[tokio::test]
-async fn a_reset_while_the_receiver_works_is_a_second_request_and_then_an_outage_h_76() {
+async fn a_reset_while_the_receiver_works_is_a_second_request_and_then_an_outage() {
     let receiver = Receiver::start().await;
     receiver.rule("e-1", Rule::Hold);
     let way = FaultProxy::to(receiver.port()).await;
@@ -182,7 +182,7 @@ fn answer(mut respond: SendResponse<Bytes>, seen: &Requests, id: String) {
 }
 
 #[tokio::test]
-async fn a_goodbye_over_http2_costs_no_attempt_h_76() {
+async fn a_goodbye_over_http2_costs_no_attempt() {
     for farewell in [Farewell::AfterTheAnswer, Farewell::BeforeTheAnswer, Farewell::RefusedStream] {
         let papers = Papers::new();
         let (port, seen) = http2(&papers, farewell).await;

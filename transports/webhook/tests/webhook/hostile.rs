@@ -51,7 +51,7 @@ fn unreadable(outcome: Outcome) -> Failure {
 }
 
 #[tokio::test]
-async fn packed_answers_are_not_unpacked_h_75() {
+async fn packed_answers_are_not_unpacked() {
     let head = "HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 8\r\n\r\nno gzip!";
     check(head, 1).await.expect("the body of a yes does not matter");
     let head = "HTTP/1.1 500 No\r\ncontent-encoding: gzip\r\ncontent-length: 8\r\n\r\nno gzip!";
@@ -60,7 +60,7 @@ async fn packed_answers_are_not_unpacked_h_75() {
 }
 
 #[tokio::test]
-async fn a_huge_head_is_not_kept_h_75() {
+async fn a_huge_head_is_not_kept() {
     let one = format!("HTTP/1.1 200 OK\r\nx: {}", "x".repeat(64 * 1024));
     unreadable(check(one, 1000).await);
     let many: String =
@@ -69,28 +69,28 @@ async fn a_huge_head_is_not_kept_h_75() {
 }
 
 #[tokio::test]
-async fn what_is_not_http_is_no_answer_h_75() {
+async fn what_is_not_http_is_no_answer() {
     unreadable(check("SSH-2.0-OpenSSH_9.2\r\n", 1).await);
     unreadable(check("HTTP/9.9 200 OK\r\n\r\n", 1).await);
     unreadable(check("HTTP/1.1 200 OK\r\ncontent-length: 5, 6\r\n\r\n", 1).await);
 }
 
 #[tokio::test]
-async fn a_long_body_is_read_in_part_and_the_next_request_gets_through_h_75() {
+async fn a_long_body_is_read_in_part_and_the_next_request_gets_through() {
     let body = "x".repeat(10_000_000);
     let yes = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
     check(yes, 1).await.expect("the body of a yes does not matter");
 }
 
 #[tokio::test]
-async fn endless_interim_answers_end_at_the_time_out_h_75() {
+async fn endless_interim_answers_end_at_the_time_out() {
     let (port, _) = answering("HTTP/1.1 100 Continue\r\n\r\n", usize::MAX).await;
     let failure = failure(&mut post(http(port, Duration::from_millis(300))), "e-1").await;
     assert_eq!(failure.code, "webhook.timeout");
 }
 
 #[tokio::test]
-async fn a_name_that_leads_to_us_is_refused_unless_its_network_is_allowed_h_69() {
+async fn a_name_that_leads_to_us_is_refused_unless_its_network_is_allowed() {
     let receiver = Receiver::start().await;
     let mut options = options(&format!("http://localhost:{}/hook", receiver.port()), LONG);
     post(options.clone()).deliver_until_ok(&[event("e-1")]).await;

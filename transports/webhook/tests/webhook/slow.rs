@@ -105,7 +105,7 @@ async fn check(pit: Pit, timeout: Duration) -> Vec<Result<(), (FailureKind, Stri
 }
 
 #[tokio::test]
-async fn whoever_says_nothing_or_speaks_slowly_is_left_at_the_time_out_h_70() {
+async fn whoever_says_nothing_or_speaks_slowly_is_left_at_the_time_out() {
     for pit in [Pit::Silent, Pit::SlowHead] {
         for outcome in check(pit, Duration::from_millis(300)).await {
             let (kind, text) = outcome.expect_err("it is not answered");
@@ -116,13 +116,13 @@ async fn whoever_says_nothing_or_speaks_slowly_is_left_at_the_time_out_h_70() {
 }
 
 #[tokio::test]
-async fn an_endless_body_after_a_yes_is_left_and_the_yes_counts_h_70() {
+async fn an_endless_body_after_a_yes_is_left_and_the_yes_counts() {
     let outcomes = check(Pit::SlowBody, Duration::from_millis(300)).await;
     assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
 }
 
 #[tokio::test]
-async fn an_endless_body_after_a_no_is_left_and_its_beginning_quoted_h_70() {
+async fn an_endless_body_after_a_no_is_left_and_its_beginning_quoted() {
     for pit in [Pit::SlowRefusal, Pit::EndlessRefusal] {
         for outcome in check(pit, Duration::from_millis(300)).await {
             let (kind, text) = outcome.expect_err("it is refused");
@@ -135,7 +135,7 @@ async fn an_endless_body_after_a_no_is_left_and_its_beginning_quoted_h_70() {
 }
 
 #[tokio::test]
-async fn connecting_the_head_and_the_whole_have_time_outs_of_their_own_h_70() {
+async fn connecting_the_head_and_the_whole_have_time_outs_of_their_own() {
     let silent = Tarpit::start(Pit::Silent).await;
     let mut options = http(silent.port, LONG);
     options.first_byte_timeout = Duration::from_millis(200);
@@ -150,7 +150,7 @@ async fn connecting_the_head_and_the_whole_have_time_outs_of_their_own_h_70() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn fifty_tarpits_do_not_slow_down_a_healthy_receiver_h_70() {
+async fn fifty_tarpits_do_not_slow_down_a_healthy_receiver() {
     let tarpit = Tarpit::start(Pit::Silent).await;
     let mut stuck: Vec<Post> = (0..50).map(|_| post(http(tarpit.port, LONG))).collect();
     let events: Vec<_> = (0..8).map(|n| event(&format!("e-{n}"))).collect();

@@ -174,7 +174,7 @@ fn distrust(failure: &Failure, why: &str) {
 }
 
 #[tokio::test]
-async fn an_expired_foreign_or_misnamed_certificate_is_told_nothing_h_74() {
+async fn an_expired_foreign_or_misnamed_certificate_is_told_nothing() {
     let papers = Papers::new();
     let impostor = Impostor::start(&papers.certificates.expired()).await.expect("it starts");
     distrust(&failure(&mut post(trusting(&papers, impostor.port(), LONG)), "e-1").await, "expired");
@@ -191,7 +191,7 @@ async fn an_expired_foreign_or_misnamed_certificate_is_told_nothing_h_74() {
 }
 
 #[tokio::test]
-async fn a_self_signed_certificate_is_told_nothing_h_74() {
+async fn a_self_signed_certificate_is_told_nothing() {
     let papers = Papers::new();
     let folder = tempfile::tempdir().expect("a folder");
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
@@ -204,7 +204,7 @@ async fn a_self_signed_certificate_is_told_nothing_h_74() {
 }
 
 #[tokio::test]
-async fn a_receiver_that_asks_who_we_are_gets_our_certificate_h_74() {
+async fn a_receiver_that_asks_who_we_are_gets_our_certificate() {
     let papers = Papers::new();
     let certificates = &papers.certificates;
     let receiver = start(server(&certificates.server(), Some(&certificates.ca()))).await;
@@ -223,7 +223,7 @@ async fn a_receiver_that_asks_who_we_are_gets_our_certificate_h_74() {
 }
 
 #[tokio::test]
-async fn an_old_protocol_or_none_is_refused_h_74() {
+async fn an_old_protocol_or_none_is_refused() {
     let papers = Papers::new();
     // An alert that says so, and the greeting of a server that has nothing newer than TLS 1.1.
     let alert = vec![21, 3, 1, 0, 2, 2, 70];

@@ -9,6 +9,8 @@ mod nats;
 mod parts;
 #[cfg(feature = "redis")]
 mod redis;
+#[cfg(feature = "webhook")]
+mod webhook;
 
 pub use exec::{ExecPeer, ExecTarget};
 
@@ -23,6 +25,8 @@ pub(crate) static TO: &[Key] = &[
     table("nats", nats::KEYS, "NATS JetStream."),
     #[cfg(feature = "redis")]
     table("redis", redis::KEYS, "Redis streams."),
+    #[cfg(feature = "webhook")]
+    table("webhook", webhook::KEYS, "A URL that gets a signed POST per event."),
     table("stdout", &[], "One envelope per line."),
     table("noop", &[], "Nowhere; delivered at once."),
 ];
@@ -33,6 +37,8 @@ pub(crate) static SHARED: &[Key] = &[
     table("nats", nats::KEYS, "NATS JetStream."),
     #[cfg(feature = "redis")]
     table("redis", redis::KEYS, "Redis streams."),
+    #[cfg(feature = "webhook")]
+    table("webhook", webhook::KEYS, "What webhooks have in common."),
 ];
 
 /// Transports whose envelopes are all there is: they need a format that says everything.
@@ -49,6 +55,9 @@ pub enum Target {
     /// A Redis stream.
     #[cfg(feature = "redis")]
     Redis(Box<postroom_redis::RedisOptions>),
+    /// A URL.
+    #[cfg(feature = "webhook")]
+    Webhook(Box<postroom_webhook::WebhookOptions>),
     /// One envelope per line.
     Stdout,
     /// Nowhere.
@@ -64,6 +73,8 @@ impl Target {
             Self::Nats(_) => "nats",
             #[cfg(feature = "redis")]
             Self::Redis(_) => "redis",
+            #[cfg(feature = "webhook")]
+            Self::Webhook(_) => "webhook",
             Self::Stdout => "stdout",
             Self::Noop => "noop",
         }
@@ -77,6 +88,8 @@ impl Target {
             Self::Nats(options) => nats::describe(options),
             #[cfg(feature = "redis")]
             Self::Redis(options) => redis::describe(options),
+            #[cfg(feature = "webhook")]
+            Self::Webhook(options) => format!("webhook {}", options.receiver()),
             Self::Stdout | Self::Noop => self.name().to_owned(),
         }
     }
@@ -92,6 +105,8 @@ impl Read<'_> {
             "nats" => self.nats(route, &entry.node).map(Box::new).map(Target::Nats),
             #[cfg(feature = "redis")]
             "redis" => self.redis(route, &entry.node).map(Box::new).map(Target::Redis),
+            #[cfg(feature = "webhook")]
+            "webhook" => self.webhook(route, &entry.node).map(|options| Target::Webhook(Box::new(options))),
             "stdout" => Some(Target::Stdout),
             "noop" => Some(Target::Noop),
             _ => None,

@@ -1,0 +1,55 @@
+//! A transport that keeps a key's order itself is given several of a key at once, and the order still holds.
+
+use postroom_core::{Capabilities, Desk, Failure, OnDead, RouteState};
+use postroom_testing::ScriptedTransport;
+
+use crate::shop::Shop;
+
+async fn pipelining() -> Shop {
+    let mut shop = Shop::open().await;
+    shop.transport = ScriptedTransport::with(Capabilities { pipelines_key: true, ..Capabilities::plain("pipelining") });
+    shop
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_is_pipelined() {
+    let shop = pipelining().await;
+    shop.transport.hold_when(|_| true);
+    shop.fill(5, 1).await;
+    let running = shop.start();
+    shop.transport.stuck(5).await;
+    shop.transport.release(&Ok(postroom_core::Receipt::default()));
+    shop.until(|r| r.status.delivered == 5).await;
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_probe_of_a_pipelined_key_is_its_first_event() {
+    let mut shop = pipelining().await;
+    // Those behind were never on the wire, which makes them the better probes but for the order.
+    shop.options.in_flight_max = 2;
+    shop.transport.go_down();
+    shop.fill(20, 1).await;
+    let running = shop.start();
+    shop.until(|r| r.status.state == RouteState::BreakerOpen).await;
+    shop.transport.come_back();
+    shop.until(|r| r.status.delivered == 20).await;
+    let ids: Vec<usize> = shop.transport.delivered_ids().iter().map(|id| id.parse().unwrap()).collect();
+    assert_eq!(ids, (0..20).collect::<Vec<_>>());
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_route_that_holds_a_key_at_a_death_does_not_pipeline() {
+    let mut shop = pipelining().await;
+    shop.route.on_dead = OnDead::Hold;
+    shop.store.register(std::slice::from_ref(&shop.route)).await.unwrap();
+    shop.transport.fail_when(|a| a.event.id == "0", Failure::permanent("test.no", "no"));
+    shop.fill(5, 1).await;
+    let running = shop.start();
+    shop.until(|r| r.status.dead == 1).await;
+    shop.append("other", "free").await;
+    shop.until(|r| r.status.delivered == 1).await;
+    assert_eq!(shop.transport.delivered_ids(), ["other"], "an event passed a dead one that holds its key");
+    running.stop().await;
+}

@@ -1,0 +1,277 @@
+//! What a Kafka transport is told, and what librdkafka is told of it.
+
+use std::time::Duration;
+
+use postroom_core::{Secret, Template};
+use postroom_tls::TlsFiles;
+use rdkafka::ClientConfig;
+use rdkafka::config::RDKafkaLogLevel;
+
+/// Most messages librdkafka holds for us; also what the relay is told to stay below.
+///
+/// Enough to fill any link at these latencies; what does not fit waits in our hands, in order.
+pub(crate) const QUEUE_MESSAGES: usize = 10_000;
+/// Largest batch we let librdkafka make, if the topics allow it.
+pub(crate) const BATCH_BYTES: usize = 1_000_000;
+/// Largest message librdkafka can be told to take. The topic's own limit counts, and that is smaller.
+const MESSAGE_BYTES: usize = 1_000_000_000;
+
+/// Settings of one Kafka transport.
+#[derive(Debug, Clone)]
+pub struct KafkaOptions {
+    /// Brokers to ask for the cluster, as `host:port`. The others are learned from the first that answers.
+    ///
+    /// With one only, the relay cannot start while that one is down.
+    pub brokers: Vec<String>,
+    /// Where events go. Topics are never created from here.
+    ///
+    /// Two topics for one key cost a round trip at each change, because the first must be acknowledged before the second.
+    pub topic: Template,
+    /// Where dead events go, with why in headers.
+    ///
+    /// Defaults to none: dead letters are only in the store.
+    pub dlq_topic: Option<Template>,
+    /// TLS, and with which files. They are read by librdkafka each time it connects.
+    ///
+    /// Defaults to none: everything is readable on the way.
+    pub tls: Option<TlsFiles>,
+    /// How to log in.
+    ///
+    /// Defaults to none: whoever the broker takes us for.
+    pub sasl: Option<Sasl>,
+    /// Who must have an event before it counts as delivered.
+    ///
+    /// Anything but [`Acks::All`] loses events when a broker dies, and is for those who have said that they know.
+    ///
+    /// Defaults to all.
+    pub acks: Acks,
+    /// How batches are compressed.
+    ///
+    /// Saves network and the broker's disk for CPU here; what a topic allows is counted after compression.
+    ///
+    /// Defaults to none.
+    pub compression: Compression,
+    /// How long a message may wait for others to share its batch.
+    ///
+    /// Zero makes many small requests; more than a few milliseconds is felt by every event.
+    ///
+    /// Defaults to 2 ms.
+    pub linger: Duration,
+    /// How long an event may be without an acknowledgement before everything in flight is given up and sent anew.
+    ///
+    /// Too short and an election of leaders makes duplicates; too long and a silent broker holds its route.
+    ///
+    /// Defaults to 30 seconds.
+    pub timeout: Duration,
+}
+
+impl KafkaOptions {
+    /// Options with the defaults.
+    pub fn new(brokers: Vec<String>, topic: Template) -> Self {
+        Self {
+            brokers,
+            topic,
+            dlq_topic: None,
+            tls: None,
+            sasl: None,
+            acks: Acks::default(),
+            compression: Compression::default(),
+            linger: Duration::from_millis(2),
+            timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+/// A login.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sasl {
+    /// How the password is proven.
+    pub mechanism: Mechanism,
+    /// Who.
+    pub username: String,
+    /// The password.
+    pub password: Secret,
+}
+
+/// How a password is proven.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mechanism {
+    /// By saying it: only over TLS.
+    Plain,
+    /// SCRAM with SHA-256.
+    ScramSha256,
+    /// SCRAM with SHA-512.
+    ScramSha512,
+}
+
+impl Mechanism {
+    /// The name it has in Kafka.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Plain => "PLAIN",
+            Self::ScramSha256 => "SCRAM-SHA-256",
+            Self::ScramSha512 => "SCRAM-SHA-512",
+        }
+    }
+}
+
+/// Who must have an event before it counts as delivered.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Acks {
+    /// All replicas in sync, at least the topic's `min.insync.replicas`.
+    #[default]
+    All,
+    /// The leader of the partition; what it has not passed on dies with it.
+    Leader,
+    /// Nobody: what was written to the connection counts as delivered.
+    None,
+}
+
+impl Acks {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Leader => "1",
+            Self::None => "0",
+        }
+    }
+}
+
+/// How batches are compressed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each is the name of a codec")]
+pub enum Compression {
+    #[default]
+    None,
+    Gzip,
+    Lz4,
+    Snappy,
+    Zstd,
+}
+
+impl Compression {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Gzip => "gzip",
+            Self::Lz4 => "lz4",
+            Self::Snappy => "snappy",
+            Self::Zstd => "zstd",
+        }
+    }
+}
+
+/// How large batches may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Batches {
+    /// Up to so many bytes.
+    Bytes(usize),
+    /// Every message alone, so that a refusal has one address.
+    Single,
+}
+
+impl KafkaOptions {
+    /// For a client that only asks.
+    pub(crate) fn client(&self) -> ClientConfig {
+        let protocol = match (&self.tls, &self.sasl) {
+            (None, None) => "plaintext",
+            (Some(_), None) => "ssl",
+            (None, Some(_)) => "sasl_plaintext",
+            (Some(_), Some(_)) => "sasl_ssl",
+        };
+        let mut config = ClientConfig::new();
+        config
+            .set("bootstrap.servers", self.brokers.join(","))
+            .set("client.id", "postroom")
+            .set("security.protocol", protocol)
+            .set("socket.keepalive.enable", "true")
+            .set("socket.nagle.disable", "true")
+            // Names are made from events: topics must come from people, with the partitions and replicas they want.
+            .set("allow.auto.create.topics", "false")
+            .set("enable.metrics.push", "false")
+            .set_log_level(RDKafkaLogLevel::Info);
+        if let Some(TlsFiles { ca_file, cert_file, key_file }) = &self.tls {
+            config.set("ssl.endpoint.identification.algorithm", "https");
+            let files =
+                [("ssl.ca.location", ca_file), ("ssl.certificate.location", cert_file), ("ssl.key.location", key_file)];
+            for (name, file) in files {
+                if let Some(file) = file {
+                    config.set(name, file.to_string_lossy());
+                }
+            }
+        }
+        if let Some(Sasl { mechanism, username, password }) = &self.sasl {
+            config
+                .set("sasl.mechanism", mechanism.as_str())
+                .set("sasl.username", username)
+                .set("sasl.password", password.expose());
+        }
+        config
+    }
+
+    /// For a producer that never drops a message from the middle of a key.
+    pub(crate) fn producer(&self, batches: Batches) -> ClientConfig {
+        let safe = self.acks == Acks::All;
+        let mut config = self.client();
+        config
+            .set("acks", self.acks.as_str())
+            .set("enable.idempotence", safe.to_string())
+            // A batch that fails for good ends the producer, before the next one of its partition is written.
+            .set("enable.gapless.guarantee", safe.to_string())
+            // Without sequence numbers, order is only kept by one request at a time.
+            .set("max.in.flight.requests.per.connection", if safe { "5" } else { "1" })
+            // No message ever expires by itself: the driver gives everything up, or nothing.
+            .set("message.timeout.ms", "0")
+            .set("linger.ms", format!("{:.3}", self.linger.as_secs_f64() * 1000.0))
+            .set("compression.type", self.compression.as_str())
+            // Where Java's clients put a key.
+            .set("partitioner", "murmur2_random")
+            .set("message.max.bytes", MESSAGE_BYTES.to_string())
+            .set("queue.buffering.max.messages", QUEUE_MESSAGES.to_string());
+        match batches {
+            Batches::Bytes(bytes) => config.set("batch.size", bytes.to_string()),
+            Batches::Single => config.set("batch.num.messages", "1"),
+        };
+        config
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options() -> KafkaOptions {
+        KafkaOptions::new(vec!["a:1".to_owned(), "b:2".to_owned()], Template::parse("t", &[]).unwrap())
+    }
+
+    #[test]
+    fn a_producer_is_idempotent_and_waits_for_all_replicas_unless_somebody_gave_that_up() {
+        let safe = options().producer(Batches::Bytes(BATCH_BYTES));
+        for (name, value) in [
+            ("bootstrap.servers", "a:1,b:2"),
+            ("acks", "all"),
+            ("enable.idempotence", "true"),
+            ("message.timeout.ms", "0"),
+            ("linger.ms", "2.000"),
+        ] {
+            assert_eq!(safe.get(name), Some(value), "{name}");
+        }
+        let unsafe_one = KafkaOptions { acks: Acks::Leader, ..options() }.producer(Batches::Single);
+        for (name, value) in [
+            ("acks", "1"),
+            ("enable.idempotence", "false"),
+            ("max.in.flight.requests.per.connection", "1"),
+            ("batch.num.messages", "1"),
+        ] {
+            assert_eq!(unsafe_one.get(name), Some(value), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_password_is_in_no_debug_output() {
+        let sasl = Sasl { mechanism: Mechanism::Plain, username: "u".into(), password: Secret::new("canary") };
+        let options = KafkaOptions { sasl: Some(sasl), ..options() };
+        assert!(!format!("{options:?}").contains("canary"));
+        assert!(!format!("{:?}", options.client()).contains("canary"));
+    }
+}

@@ -1,0 +1,35 @@
+//! Counts the threads of librdkafka. Cases take turns, so that nobody counts another's.
+
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+use postroom_core::envelope::{Binding, Encoder, Format};
+use postroom_core::{Template, Transport};
+use postroom_kafka::{Kafka, KafkaOptions};
+use tokio::sync::{Mutex, MutexGuard};
+
+static TURN: Mutex<()> = Mutex::const_new(());
+
+/// One case's time alone in the process.
+pub(crate) struct Turn(#[allow(dead_code, reason = "it is held")] MutexGuard<'static, ()>);
+
+impl Turn {
+    pub(crate) async fn take() -> Self {
+        Self(TURN.lock().await)
+    }
+}
+
+/// Threads of librdkafka's own, of its polling, and those that wait for its end.
+pub(crate) fn running() -> usize {
+    let names = fs::read_dir("/proc/self/task").expect("our threads").flatten();
+    let names = names.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
+    let ours = ["rdk:", "producer pollin", "admin client po", "kafka-ending"];
+    names.filter(|name| ours.iter().any(|prefix| name.starts_with(prefix))).count()
+}
+
+pub(crate) fn transport(brokers: &str, topic: &str, timeout: Duration) -> Arc<dyn Transport> {
+    let topic = Template::parse(topic, &[]).expect("a name");
+    let options = KafkaOptions { timeout, ..KafkaOptions::new(vec![brokers.to_owned()], topic) };
+    Arc::new(Kafka::new("suite", options, Encoder::new(Format::CloudEventsBinary, Binding::Kafka, "/postroom/test")))
+}
