@@ -16,8 +16,9 @@ const IN_FLIGHT_MAX: usize = 256;
 const ROUTES: [&str; 5] = ["kafka", "rabbitmq", "nats", "redis", "webhook"];
 const TERMS: Terms<'_> = Terms { routes: &ROUTES, in_flight_max: IN_FLIGHT_MAX };
 const RELAYS: usize = 3;
-/// How far producers may be ahead of the relays, so that both are at work until the end.
-const AHEAD_MAX: usize = 4_000;
+/// How far producers may be ahead of what they were last told: little, so that they wait while a broker starts again and
+/// every outage meets events.
+const AHEAD_MAX: usize = 500;
 /// How many events the other routes deliver while a destination is down.
 const MEANWHILE: u64 = 300;
 /// How long the relays may take to get anywhere: a crashed one's lanes are free after its lease.
