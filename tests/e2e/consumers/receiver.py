@@ -40,5 +40,8 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 256
 
+    def handle_error(self, *_):
+        """A relay that is killed leaves its connections."""
+
 
 Server(("127.0.0.1", int(port)), Receiver).serve_forever()
