@@ -67,7 +67,9 @@ impl Transport for Unusable {
     }
 
     async fn deliver(&self, batch: Vec<Outbound>) {
-        batch.into_iter().for_each(|outbound| outbound.report(Err(self.0.clone())));
+        for outbound in batch {
+            outbound.report(Err(self.0.clone()));
+        }
     }
 
     async fn check(&self) -> Vec<Finding> {

@@ -567,7 +567,7 @@ to = { redis = { stream = "orders", maxlen = 1000 } }
     let Target::Nats(orders) = &config.routes[0].to else { panic!("{:?}", config.routes[0].to) };
     assert_eq!(orders.login, postroom_nats::Login::Token(postroom_core::Secret::new("canary")));
     let create = orders.create.clone().unwrap();
-    assert_eq!((create.replicas, create.max_age, create.duplicate_window), (1, None, Some(Duration::from_secs(600))));
+    assert_eq!((create.replicas, create.max_age, create.duplicate_window), (1, None, Some(Duration::from_mins(10))));
     let Target::Nats(audit) = &config.routes[1].to else { panic!("{:?}", config.routes[1].to) };
     assert_eq!(audit.login, postroom_nats::Login::Token(postroom_core::Secret::new("canary-too")));
     assert_eq!((orders.timeout, audit.timeout), (Duration::from_secs(5), Duration::from_secs(1)));

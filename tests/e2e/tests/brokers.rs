@@ -8,7 +8,7 @@
 
 use std::time::{Duration, Instant};
 
-use postroom_conformance::servers::brokers::{Kafka, Nats, RabbitMq, Redis};
+use postroom_conformance::servers::brokers::{Kafka, Nats, RabbitMq, RedisWith};
 use postroom_conformance::servers::{Database, OwnServer, Servers, run};
 use postroom_e2e::{Producers, Receiver, Relays, Terms, World, consume, scale, within};
 
@@ -42,7 +42,8 @@ impl<'w> Brokers<'w> {
             kafka,
             rabbitmq: OwnServer::start(&RabbitMq).unwrap(),
             nats: OwnServer::start(&Nats).unwrap(),
-            redis: OwnServer::start(&Redis).unwrap(),
+            // By default it answers before it has written while its disk is slow, and is crashed here.
+            redis: OwnServer::start(RedisWith::lines("appendfsync always")).unwrap(),
             receiver: Receiver::start(world),
         }
     }

@@ -113,7 +113,7 @@ impl Look {
                 self.warn("redis.not_durable", "the server never waits for its disk (appendfsync no)", next);
             }
             (_, Some("always")) => self.fine("an answer means that it is on the server's disk".to_owned()),
-            _ => self.fine("a power cut at the server loses the last second or two (appendfsync everysec)".to_owned()),
+            _ => self.fine("a crash of the server may lose the last second or two (appendfsync everysec)".to_owned()),
         }
         Ok(())
     }

@@ -28,7 +28,7 @@ async fn server_durability_stream_and_rights_are_shown() {
     let expected = |about: &str| {
         [
             format!("redis://127.0.0.1:{port} is Redis 7.0.15 with 0 replicas"),
-            "a power cut at the server loses the last second or two (appendfsync everysec)".to_owned(),
+            "a crash of the server may lose the last second or two (appendfsync everysec)".to_owned(),
             format!("stream {name} {about}"),
             format!("the user may write to {name}"),
         ]
