@@ -59,7 +59,7 @@ async fn ask(orders: &Arc<Orders>, names: Vec<String>) -> Result<Found, Failure>
         let Some((producer, shared)) = connection.to_ask() else { return Err(failures::closed()) };
         let (options, nothing) = (Arc::clone(&asked.options), names.is_empty());
         let names = if nothing { vec![SOME_TOPIC.to_owned()] } else { names };
-        let mut found = topics::look_up(&producer, &shared, Question { options, names, until })?;
+        let mut found = topics::look_up(&producer, &shared, Question { options, names, until, limits: true })?;
         if nothing {
             found.clear();
         }

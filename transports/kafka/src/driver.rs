@@ -9,19 +9,21 @@
 //!                            drained, and made anew
 //! ```
 //!
-//! It feeds librdkafka in the order of the hand-over and sleeps while acknowledgements come ([`crate::context`]). What it
-//! decides is when to stop: a producer that had one failure is not used again, because what it would write next could
+//! It feeds librdkafka ([`feed`]) in the order of the hand-over and sleeps while acknowledgements come ([`crate::context`]).
+//! What it decides here is when to stop: a producer that had one failure is not used again, because what it would write next could
 //! belong behind what failed.
+
+mod feed;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use postroom_core::envelope::Encoder;
-use postroom_core::{Failure, FailureKind, Outbound};
+use postroom_core::{Failure, Outbound};
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::LOG;
@@ -30,19 +32,13 @@ use crate::behind::Behind;
 use crate::connection::Connection;
 use crate::context::Ended;
 use crate::failures;
-use crate::message::{self, Message};
-use crate::options::{IN_FLIGHT_MAX, KafkaOptions};
-use crate::topics::{self, Found, Question, Topic, Topics};
+use crate::message::Message;
+use crate::options::KafkaOptions;
+use crate::topics::{Question, Topic, Topics};
 use crate::turns::Turns;
 
-/// Most topics looked up at once.
-const TOPICS_AT_ONCE: usize = 100;
-/// A limit younger than this may kill an event; an older one is looked up again before it does.
-const LIMIT_AGE_MAX: Duration = Duration::from_secs(1);
 /// How long an acknowledgement may take before we look whether its topic is still there. librdkafka does not say.
 const WORRIED_AFTER: Duration = Duration::from_secs(2);
-/// How often we look whether librdkafka has room again, when it is full of bytes.
-const ROOM_EVERY: Duration = Duration::from_millis(10);
 /// How long a close waits for librdkafka's threads.
 const CLOSE_GRACE: Duration = Duration::from_secs(2);
 
@@ -136,6 +132,11 @@ impl Driver {
         }
     }
 
+    /// When the oldest has waited too long.
+    fn deadline(&self) -> Option<Instant> {
+        self.connection.as_ref().and_then(Connection::oldest_since).map(|since| since + self.orders.options.timeout)
+    }
+
     /// When the oldest has waited too long, or long enough to ask why.
     fn next_look(&self) -> Option<Instant> {
         let since = self.connection.as_ref().and_then(Connection::oldest_since)?;
@@ -151,15 +152,11 @@ impl Driver {
         let Some((since, topic)) = self.connection.as_ref().and_then(Connection::oldest_topic) else { return };
         self.worried = Some(Instant::now());
         let until = since + self.orders.options.timeout;
+        let question = Question { options: Arc::clone(&self.orders.options), names: vec![topic], until, limits: false };
         // Who does not answer is found out by the time-out.
-        if let Ok(Some(found)) = self.ask(vec![topic], until).await {
-            for (name, topic) in found {
-                match topic {
-                    Ok(topic) => self.learn(name, Ok(topic)),
-                    Err(failure) => {
-                        self.give_up(Ended { failure, topic: Some(name), batch_refused: false });
-                    }
-                }
+        for (name, topic) in self.ask(question).await.into_iter().flatten().flatten() {
+            if let Err(failure) = topic {
+                self.give_up(Ended { failure, topic: Some(name), batch_refused: false });
             }
         }
     }
@@ -183,187 +180,26 @@ impl Driver {
         (since + timeout <= Instant::now()).then(silent).map(Ended::from)
     }
 
-    /// Gives librdkafka as much as it takes. An error is about everything.
-    async fn feed(&mut self) -> Result<(), Failure> {
-        while !self.closed && self.has_right_producer().await? && self.send_ready() {
-            if self.queue.is_empty() {
-                break;
-            }
-            self.prepare_next().await?;
-        }
-        Ok(())
-    }
-
-    /// Whether batches are made as they should be; when not, acknowledgements have to come first.
-    async fn has_right_producer(&mut self) -> Result<bool, Failure> {
-        let Some(connection) = &self.connection else { return Ok(true) };
-        self.sizes.acknowledged(connection.shared.acked(), &self.orders.route);
-        if connection.shared.batches() == self.sizes.next() {
-            return Ok(true);
-        }
-        if connection.in_flight() > 0 {
-            connection.shared.want(0);
-            return Ok(false);
-        }
-        self.connection = None;
-        self.connect().await?;
-        Ok(true)
-    }
-
-    /// Sends what may go; false when acknowledgements have to come first.
-    fn send_ready(&mut self) -> bool {
-        let Some(connection) = &self.connection else { return true };
-        if let Some(turns) = &mut self.turns
-            && turns.is_waiting()
-        {
-            // First, because what is acknowledged from here on rings the bell.
-            connection.shared.want_next();
-            self.ready.extend(turns.due());
-        }
-        self.retry_at = None;
-        while let Some(ready) = self.ready.pop_front() {
-            let Some(ready) = connection.send(ready) else { continue };
-            self.ready.push_front(ready);
-            tracing::debug!(target: LOG, route = &*self.orders.route, "the window is full: waiting for acknowledgements");
-            if connection.in_flight() > IN_FLIGHT_MAX / 4 * 3 {
-                // For many at once: each look costs a wake-up.
-                connection.shared.want(IN_FLIGHT_MAX / 4 * 3);
-            } else {
-                // Full of bytes, as librdkafka counts them; it does not say when there is room.
-                self.retry_at = Some(Instant::now() + ROOM_EVERY);
-            }
-            return false;
-        }
-        true
-    }
-
-    /// Makes the first of the queue ready, reports why it cannot be, or looks up what that needs.
-    async fn prepare_next(&mut self) -> Result<(), Failure> {
-        let orders = Arc::clone(&self.orders);
-        let Some(outbound) = self.queue.front() else { return Ok(()) };
-        let topic = match message::topic(&orders.options, outbound) {
-            Ok(name) => match self.topics.get(&name) {
-                Some(topic) => topic,
-                None => match message::valid_name(&name) {
-                    Ok(()) => return self.look_up().await,
-                    Err(failure) => Err(failure),
-                },
-            },
-            Err(failure) => Err(failure),
-        };
-        let Some(outbound) = self.queue.pop_front() else { return Ok(()) };
-        if self.behind.must_wait(&outbound) {
-            let failure = failures::behind(&outbound.event.id);
-            self.refuse(outbound, failure);
-            return Ok(());
-        }
-        let made = topic.and_then(|topic| {
-            let message = message::message(&orders.encoder, &orders.route, &outbound)?;
-            Ok((topic, message))
-        });
-        match made {
-            Err(failure) => self.refuse(outbound, failure),
-            Ok((topic, message)) => match message::refusal(&topic, &outbound, &message) {
-                // It may have been raised meanwhile; only what is true now may kill.
-                Some(_) if topic.looked_up.elapsed() > LIMIT_AGE_MAX => {
-                    self.topics.forget(&topic.name);
-                    self.queue.push_front(outbound);
-                }
-                Some(failure) => self.refuse(outbound, failure),
-                None => {
-                    let ready = Ready { outbound, topic, message, turn: None };
-                    let may_go = match &mut self.turns {
-                        Some(turns) => turns.admit(ready),
-                        None => Some(ready),
-                    };
-                    self.ready.extend(may_go);
-                }
-            },
-        }
-        Ok(())
-    }
-
-    /// Looks up the topics of the queue that are not known.
-    async fn look_up(&mut self) -> Result<(), Failure> {
-        self.connect().await?;
-        let options = Arc::clone(&self.orders.options);
-        let mut names: Vec<String> = Vec::new();
-        for outbound in &self.queue {
-            let Ok(name) = message::topic(&options, outbound) else { continue };
-            if !names.iter().any(|known| *known == name)
-                && self.topics.get(&name).is_none()
-                && message::valid_name(&name).is_ok()
-            {
-                names.push(name.into_owned());
-            }
-            if names.len() == TOPICS_AT_ONCE || options.topic.fixed().is_some() {
-                break;
-            }
-        }
-        let until = Instant::now() + options.timeout;
-        for (name, topic) in self.ask(names, until).await?.into_iter().flatten() {
-            self.learn(name, topic);
-        }
-        Ok(())
-    }
-
-    /// Asks the cluster for topics. Nothing when the wait is over for another reason.
-    async fn ask(&mut self, names: Vec<String>, until: Instant) -> Result<Option<Found>, Failure> {
-        let Some((producer, shared)) = self.connection.as_ref().and_then(Connection::to_ask) else { return Ok(None) };
-        let options = Arc::clone(&self.orders.options);
-        let asking = spawn_blocking(move || topics::look_up(&producer, &shared, Question { options, names, until }));
-        self.meanwhile(asking).await.transpose()
-    }
-
-    fn learn(&mut self, name: String, topic: Result<Topic, Failure>) {
-        if let Ok(Topic { limits, bytes_max, .. }) = &topic {
-            limits.batch_bytes_max.into_iter().for_each(|bytes| self.sizes.topic_takes(bytes));
-            if self.orders.options.topic.fixed() == Some(&name) {
-                self.orders.bytes_max.store(bytes_max.unwrap_or_default(), Ordering::Relaxed);
-            }
-        }
-        self.topics.learn(name, topic, &self.orders.route);
-    }
-
-    async fn connect(&mut self) -> Result<(), Failure> {
-        if self.connection.is_some() {
-            return Ok(());
-        }
-        let (orders, batches) = (Arc::clone(&self.orders), self.sizes.next());
-        let opening = spawn_blocking(move || Connection::open(&orders.options, &orders.route, batches));
-        if let Some(opened) = self.meanwhile(opening).await {
-            self.connection = Some(opened?);
-        }
-        Ok(())
-    }
-
     /// Waits for work on another thread while hand-overs come in. Nothing when the wait is over for another reason.
     async fn meanwhile<T>(&mut self, mut work: JoinHandle<Result<T, Failure>>) -> Option<Result<T, Failure>> {
         while !self.closed {
+            let deadline = self.deadline();
             tokio::select! {
                 biased;
                 done = &mut work => {
                     let panicked = |_| Err(Failure::unavailable("kafka.fatal", "a thread of the transport panicked"));
                     return Some(done.unwrap_or_else(panicked));
                 }
-                () = bell(self.connection.as_ref()) => {
-                    if let Some(ended) = self.must_end() {
-                        self.give_up(ended);
-                        return None;
-                    }
-                }
+                () = bell(self.connection.as_ref()) => {}
                 batch = self.batches.recv() => self.handed_over(batch),
+                () = at(deadline) => {}
+            }
+            if let Some(ended) = self.must_end() {
+                self.give_up(ended);
+                return None;
             }
         }
         None
-    }
-
-    /// Reports that this one fails by itself.
-    fn refuse(&mut self, outbound: Outbound, failure: Failure) {
-        if failure.kind == FailureKind::Unavailable {
-            self.behind.given_up(&outbound);
-        }
-        outbound.report(Err(failure));
     }
 
     /// Ends the producer and gives back everything there is. The receiver hears when it has gone.

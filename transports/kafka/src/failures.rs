@@ -18,11 +18,15 @@
 //! | `kafka.invalid_record` | permanent | the broker refuses the record for another reason |
 //! | `kafka.no_key` | permanent | without a key for a compacted topic |
 //! | `kafka.topic_name` | permanent | no topic can have this name |
+//! | `kafka.no_dlq_topic` | permanent | a dead event, and no topic for such |
 
 use std::time::Duration;
 
 use postroom_core::{Failure, units};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
+
+/// What is added to a broker's silence when it has closed the connection.
+const HANGS_UP: &str = "; a broker that wants TLS or a login hangs up like this";
 
 /// What a delivery report that is no acknowledgement means.
 #[derive(Debug)]
@@ -90,26 +94,21 @@ pub(crate) fn about_topic(code: Code, topic: &str) -> Option<Failure> {
 
 /// Why there is no connection, if this error says so. `reason` is librdkafka's, with the broker and its words.
 pub(crate) fn connecting(code: Code, reason: &str) -> Option<Failure> {
-    let code = match code {
+    // One that hangs up in the middle of a handshake, or right after it, when it has seen our certificate.
+    let handshake = ["SSL handshake", "SSL routines"].iter().any(|word| reason.contains(word));
+    match code {
         Code::Authentication
         | Code::SaslAuthenticationFailed
         | Code::UnsupportedSASLMechanism
-        | Code::IllegalSASLState => "kafka.login",
-        Code::SSL => "kafka.tls",
-        // One that hangs up in the middle of it, or right after, when it has seen our certificate.
-        Code::BrokerTransportFailure if ["SSL handshake", "SSL routines"].iter().any(|word| reason.contains(word)) => {
-            "kafka.tls"
-        }
+        | Code::IllegalSASLState => Some(Failure::unavailable("kafka.login", reason)),
+        Code::SSL => Some(Failure::unavailable("kafka.tls", reason)),
+        Code::BrokerTransportFailure if handshake => Some(Failure::unavailable("kafka.tls", reason)),
         Code::BrokerTransportFailure | Code::Resolve | Code::OperationTimedOut | Code::AllBrokersDown => {
-            "kafka.unreachable"
+            let hint = if reason.contains("Disconnected") { HANGS_UP } else { "" };
+            Some(Failure::unavailable("kafka.unreachable", format!("{reason}{hint}")))
         }
-        _ => return None,
-    };
-    if code == "kafka.unreachable" && reason.contains("Disconnected") {
-        let error = format!("{reason}; a broker that wants TLS or a login hangs up like this");
-        return Some(Failure::unavailable(code, error));
+        _ => None,
     }
-    Some(Failure::unavailable(code, reason))
 }
 
 /// The producer cannot go on.
@@ -132,8 +131,10 @@ pub(crate) fn setting_up(error: &KafkaError) -> Failure {
         KafkaError::ClientCreation(reason) => reason.clone(),
         other => other.to_string(),
     };
-    let code = if said.contains("ssl.") || said.contains("certificate") { "kafka.tls" } else { "kafka.config" };
-    Failure::unavailable(code, format!("librdkafka cannot start: {said}"))
+    if said.contains("ssl.") || said.contains("certificate") {
+        return Failure::unavailable("kafka.tls", format!("librdkafka cannot start: {said}"));
+    }
+    Failure::unavailable("kafka.config", format!("librdkafka cannot start: {said}"))
 }
 
 /// Nothing was said in time.

@@ -30,12 +30,16 @@ pub(crate) struct Message {
 pub(crate) fn topic<'a>(options: &'a KafkaOptions, outbound: &Outbound) -> Result<Cow<'a, str>, Failure> {
     let template = match &outbound.burial {
         None => &options.topic,
-        Some(_) => options.dlq_topic.as_ref().unwrap_or(&options.topic),
+        Some(_) => options.dlq_topic.as_ref().ok_or_else(no_dlq_topic)?,
     };
     match template.fixed() {
         Some(name) => Ok(Cow::Borrowed(name)),
         None => template.render(&outbound.event).map(Cow::Owned),
     }
+}
+
+fn no_dlq_topic() -> Failure {
+    Failure::permanent("kafka.no_dlq_topic", "there is no topic for dead events; set `dlq_topic`")
 }
 
 /// Refuses names that no topic can have.

@@ -122,14 +122,21 @@ impl Topics {
             }
             Err(failure) => {
                 self.known.remove(&name);
-                self.refused.insert(name, (Instant::now() + MISSING_FOR, failure));
+                self.refuse_for(MISSING_FOR, name, failure);
             }
         }
     }
 
     /// Nothing can be sent there for a while.
     pub(crate) fn refuse(&mut self, name: String, failure: Failure) {
-        self.refused.insert(name, (Instant::now() + REFUSED_FOR, failure));
+        self.refuse_for(REFUSED_FOR, name, failure);
+    }
+
+    fn refuse_for(&mut self, time: Duration, name: String, failure: Failure) {
+        let now = Instant::now();
+        // Names are made from events, and there may be many wrong ones.
+        self.refused.retain(|_, (until, _)| *until > now);
+        self.refused.insert(name, (now + time, failure));
     }
 
     /// Has this topic looked up again.
@@ -148,6 +155,8 @@ pub(crate) struct Question {
     pub(crate) options: Arc<KafkaOptions>,
     pub(crate) names: Vec<String>,
     pub(crate) until: Instant,
+    /// Whether their limits are wanted, too.
+    pub(crate) limits: bool,
 }
 
 /// Each topic, or what is wrong with it.
@@ -155,7 +164,7 @@ pub(crate) type Found = Vec<(String, Result<Topic, Failure>)>;
 
 /// Looks topics up. Blocks; ends early when the question is abandoned or no answer can be hoped for.
 pub(crate) fn look_up(producer: &Producer, shared: &Shared, question: Question) -> Result<Found, Failure> {
-    let Question { options, names, until } = question;
+    let Question { options, names, until, limits: with_limits } = question;
     let mut found = Vec::with_capacity(names.len());
     let mut broker = -1;
     for name in names {
@@ -164,6 +173,9 @@ pub(crate) fn look_up(producer: &Producer, shared: &Shared, question: Question) 
         broker = some_broker;
     }
     shared.is_well();
+    if !with_limits {
+        return Ok(found);
+    }
     let there: Vec<&str> = found.iter().filter(|(_, topic)| topic.is_ok()).map(|(name, _)| name.as_str()).collect();
     let limits = limits(&options, broker, &there);
     for (name, topic) in &mut found {
@@ -257,5 +269,37 @@ fn limits_of(resource: &ConfigResource) -> Limits {
         batch_bytes_max: value("max.message.bytes").and_then(|text| text.parse().ok()),
         in_sync_min: value("min.insync.replicas").and_then(|text| text.parse().ok()),
         compacted: value("cleanup.policy").is_some_and(|policy| policy.contains("compact")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_topic_is_looked_up_again_when_an_unknown_partition_acknowledges() {
+        let mut topics = Topics::default();
+        assert!(topics.get("t").is_none());
+        topics.learn("t".to_owned(), Ok(Topic::plain("t", 3)), "r");
+        let topic = topics.get("t").unwrap().unwrap();
+        topic.wrote_to(2);
+        assert!(topics.get("t").is_some());
+        topic.wrote_to(3);
+        assert!(topics.get("t").is_none());
+        topics.learn("t".to_owned(), Ok(Topic::plain("t", 6)), "r");
+        assert!(topics.get("t").is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_topic_that_is_missing_or_refused_is_asked_for_again_after_a_while() {
+        let mut topics = Topics::default();
+        let failure = || Failure::unavailable("kafka.unknown_topic", "t");
+        topics.learn("missing".to_owned(), Err(failure()), "r");
+        topics.refuse("refused".to_owned(), failure());
+        assert!(matches!(topics.get("missing"), Some(Err(_))) && matches!(topics.get("refused"), Some(Err(_))));
+        tokio::time::advance(MISSING_FOR).await;
+        assert!(topics.get("missing").is_none() && topics.get("refused").is_some());
+        tokio::time::advance(REFUSED_FOR).await;
+        assert!(topics.get("refused").is_none());
     }
 }
