@@ -20,7 +20,9 @@ const HOT: usize = 10_000;
 
 pub(crate) async fn run(servers: &Servers) {
     let url = format!("nats://127.0.0.1:{}", servers.site("nats").port);
-    let context = jetstream::new(async_nats::connect(&url).await.unwrap());
+    // As many as ours, or it would wait for the first of them.
+    let context = jetstream::ContextBuilder::new().max_ack_inflight(2 * super::WINDOW);
+    let context = context.build(async_nats::connect(&url).await.unwrap());
     let name = unique("bench");
     let config = stream::Config { name: name.clone(), subjects: vec![name.clone()], ..stream::Config::default() };
     let stream = context.create_stream(config).await.unwrap();

@@ -19,6 +19,8 @@ const HOT: usize = 3_000;
 const CONCURRENCY: usize = 64;
 
 pub(crate) async fn run() {
+    // The bare client cannot be given one.
+    postroom_tls::install_provider();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/hook", listener.local_addr().unwrap());
     let receiver = Router::new().route("/hook", post(|_: axum::body::Bytes| async { StatusCode::NO_CONTENT }));

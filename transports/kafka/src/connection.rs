@@ -4,12 +4,13 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::thread;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use postroom_core::{Failure, Outbound};
 use rdkafka::ClientConfig;
 use rdkafka::error::RDKafkaErrorCode as Code;
-use rdkafka::producer::{BaseRecord, Producer as _, ThreadedProducer};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _, PurgeConfig};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -19,12 +20,19 @@ use crate::failures;
 use crate::options::{Batches, IN_FLIGHT_MAX, KafkaOptions};
 use crate::window::Sent;
 
-pub(crate) type Producer = ThreadedProducer<Context>;
+pub(crate) type Producer = Arc<BaseProducer<Context>>;
+
+/// How long one look of the polling thread takes while there is something to do, and else. Each ends with up to a
+/// millisecond of spinning, because librdkafka counts whole ones; the longer is how long an end may have to wait.
+const LOOKS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
+/// After so many short looks without an acknowledgement there is nothing to do.
+const QUIET_AFTER: usize = 20;
 
 /// A producer and what it has not yet answered.
 pub(crate) struct Connection {
-    // Only empty while it ends.
+    // Both are only empty while it ends.
     producer: Option<Producer>,
+    polling: Option<JoinHandle<()>>,
     pub(crate) shared: Arc<Shared>,
 }
 
@@ -44,8 +52,11 @@ impl Connection {
     pub(crate) fn with(config: &ClientConfig, route: &Arc<str>, batches: Batches) -> Result<Self, Failure> {
         let shared = Arc::new(Shared::new(Arc::clone(route), batches));
         let made = config.create_with_context(Context(Arc::clone(&shared)));
-        let producer = made.map_err(|error| failures::setting_up(&error))?;
-        Ok(Self { producer: Some(producer), shared })
+        let producer: Producer = Arc::new(made.map_err(|error| failures::setting_up(&error))?);
+        let (polled, told) = (Arc::clone(&producer), Arc::clone(&shared));
+        let polling = thread::Builder::new().name("kafka-polling".to_owned()).spawn(move || poll(&polled, &told));
+        let no_thread = |error| Failure::unavailable("kafka.config", format!("no thread for librdkafka: {error}"));
+        Ok(Self { producer: Some(producer), polling: Some(polling.map_err(no_thread)?), shared })
     }
 
     /// Gives it to librdkafka, which copies what it needs and never blocks; back it comes when there is no room.
@@ -115,25 +126,42 @@ impl Connection {
 
     /// Takes out everything that is not acknowledged, and lets the producer go. The receiver hears when it has gone.
     pub(crate) fn end(mut self) -> (Vec<Outbound>, oneshot::Receiver<()>) {
-        self.shared.abandon();
         let unacknowledged = self.shared.state().window.drain();
         let (gone, hears) = oneshot::channel();
-        if let Some(producer) = self.producer.take() {
+        self.let_go(Some(gone));
+        (unacknowledged.into_iter().map(|sent| sent.outbound).collect(), hears)
+    }
+
+    fn let_go(&mut self, gone: Option<oneshot::Sender<()>>) {
+        self.shared.abandon();
+        let (producer, polling) = (self.producer.take(), self.polling.take());
+        if producer.is_some() || polling.is_some() {
             in_background(move || {
+                if let Some(producer) = &producer {
+                    producer.purge(PurgeConfig::default().queue().inflight());
+                }
+                let _ = polling.map(JoinHandle::join);
                 drop(producer);
-                let _ = gone.send(());
+                let _ = gone.map(|gone| gone.send(()));
             });
         }
-        (unacknowledged.into_iter().map(|sent| sent.outbound).collect(), hears)
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.shared.abandon();
-        if let Some(producer) = self.producer.take() {
-            in_background(move || drop(producer));
-        }
+        self.let_go(None);
+    }
+}
+
+/// Takes in what librdkafka says until nobody wants to know.
+fn poll(producer: &BaseProducer<Context>, shared: &Shared) {
+    let (mut acknowledged, mut quiet) = (0, 0);
+    while !shared.is_abandoned() {
+        producer.poll(if quiet < QUIET_AFTER { LOOKS.0 } else { LOOKS.1 });
+        let still = shared.acked() == acknowledged && shared.state().window.len() == 0;
+        quiet = if still { quiet + 1 } else { 0 };
+        acknowledged = shared.acked();
     }
 }
 

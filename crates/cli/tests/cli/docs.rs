@@ -194,10 +194,12 @@ console.log(verify(secret, headers, body), verify(secret, headers, Buffer.concat
 }
 
 /// Follows the page of a broker with the real one: its address stands in for the usual one, a name of our own for `orders`.
-#[cfg(any(feature = "nats", feature = "redis"))]
-fn follow_broker(broker: &str, usual: &str) {
+/// `prepare` makes what the page takes for granted under that name.
+#[cfg(any(feature = "kafka", feature = "nats", feature = "redis"))]
+fn follow_broker(broker: &str, usual: &str, prepare: impl FnOnce(u16, &str)) {
     let port = postroom_conformance::servers::Servers::find().port(broker);
     let name = postroom_conformance::servers::unique_name("orders");
+    prepare(port, &name);
     let ours = |block: &str| {
         let block =
             block.replace(usual, &format!("127.0.0.1:{port}")).replace("redis-cli", &format!("redis-cli -p {port}"));
@@ -218,11 +220,36 @@ fn the_page_of_rabbitmq_works_as_it_says() {
 
 #[test]
 fn the_page_of_nats_works_as_it_says() {
-    follow_broker("nats", "localhost:4222");
+    follow_broker("nats", "localhost:4222", |_, _| ());
 }
 
 #[cfg(feature = "redis")]
 #[test]
 fn the_page_of_redis_works_as_it_says() {
-    follow_broker("docs/redis.md", "localhost:6379", Servers::find().port("redis"));
+    follow_broker("redis", "localhost:6379", |_, _| ());
+}
+
+#[cfg(feature = "kafka")]
+#[test]
+fn the_page_of_kafka_works_as_it_says() {
+    use postroom_conformance::servers::brokers::Kafka;
+    follow_broker("kafka", "localhost:9092", |port, topic| {
+        let mut create = Kafka::tool("org.apache.kafka.tools.TopicCommand").unwrap();
+        create.args(["--bootstrap-server", &format!("127.0.0.1:{port}"), "--create", "--topic", topic]);
+        postroom_conformance::servers::run(create.args(["--partitions", "6"])).unwrap();
+    });
+}
+
+#[cfg(feature = "kafka")]
+#[test]
+fn what_routes_to_kafka_have_in_common_is_read_as_its_page_says() {
+    let ca = postroom_conformance::servers::Servers::find().certificates().ca();
+    let reader = Reader::new();
+    let shared = blocks(&page("docs/kafka.md"), "toml")[1].replace("/etc/ssl/kafka-ca.pem", &ca.display().to_string());
+    let store = "[store.main]\nurl = \"sqlite://shop.db\"\n";
+    reader.world.write("password", "canary-4711\n");
+    reader.world.write("postroom.toml", &format!("{store}{}", shared.replace("/run/credentials/kafka", "password")));
+    assert_eq!(reader.shell("postroom config check"), "postroom.toml is fine: 1 store, 1 route\n");
+    let shown = reader.shell("postroom config show");
+    assert!(shown.contains("scram-sha-512") && !shown.contains("canary"), "{shown}");
 }

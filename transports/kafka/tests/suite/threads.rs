@@ -27,7 +27,7 @@ impl Turn {
 pub(crate) fn running() -> usize {
     let names = fs::read_dir("/proc/self/task").expect("our threads").flatten();
     let names = names.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
-    let ours = ["rdk:", "producer pollin", "admin client po", "kafka-ending"];
+    let ours = ["rdk:", "kafka-polling", "admin client po", "kafka-ending"];
     names.filter(|name| ours.iter().any(|prefix| name.starts_with(prefix))).count()
 }
 

@@ -3,7 +3,7 @@
 use postroom_kafka::{Acks, Compression, KafkaOptions, Mechanism, Sasl};
 use postroom_tls::TlsFiles;
 
-use super::super::keys::{ANY, Key, Kind, SOME, key, optional, table};
+use super::super::keys::{ANY, Key, Kind, SOME, key, optional};
 use super::super::read::Read;
 use super::super::tree::{Node, Table};
 use super::parts::TLS;
