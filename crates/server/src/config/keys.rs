@@ -24,6 +24,10 @@ pub(crate) struct Key {
 
 /// What may stand at a key.
 #[derive(Debug)]
+#[cfg_attr(
+    not(all(feature = "kafka", feature = "rabbitmq", feature = "nats", feature = "redis", feature = "webhook")),
+    allow(dead_code, reason = "some are of one transport")
+)]
 pub(crate) enum Kind {
     /// Any text that is not empty.
     Text,

@@ -8,6 +8,11 @@ mod exec;
 mod kafka;
 #[cfg(feature = "nats")]
 mod nats;
+#[cfg(any(feature = "kafka", feature = "rabbitmq", feature = "nats", feature = "redis", feature = "webhook"))]
+#[cfg_attr(
+    not(all(feature = "kafka", feature = "rabbitmq", feature = "nats", feature = "redis", feature = "webhook")),
+    allow(dead_code, reason = "what one transport does not read another does")
+)]
 mod parts;
 #[cfg(feature = "rabbitmq")]
 pub(super) mod rabbitmq;
