@@ -94,8 +94,9 @@ pub(crate) fn about_topic(code: Code, topic: &str) -> Option<Failure> {
 
 /// Why there is no connection, if this error says so. `reason` is librdkafka's, with the broker and its words.
 pub(crate) fn connecting(code: Code, reason: &str) -> Option<Failure> {
-    // One that hangs up in the middle of a handshake, or right after it, when it has seen our certificate.
-    let handshake = ["SSL handshake", "SSL routines"].iter().any(|word| reason.contains(word));
+    // One that hangs up in the middle of a handshake, right after it, when it has seen our certificate, or for want of one.
+    // Elsewhere librdkafka writes it in lower case.
+    let handshake = reason.contains("SSL");
     match code {
         Code::Authentication
         | Code::SaslAuthenticationFailed
@@ -104,7 +105,8 @@ pub(crate) fn connecting(code: Code, reason: &str) -> Option<Failure> {
         Code::SSL => Some(Failure::unavailable("kafka.tls", reason)),
         Code::BrokerTransportFailure if handshake => Some(Failure::unavailable("kafka.tls", reason)),
         Code::BrokerTransportFailure | Code::Resolve | Code::OperationTimedOut | Code::AllBrokersDown => {
-            let hint = if reason.contains("Disconnected") { HANGS_UP } else { "" };
+            let hung_up = ["Disconnected", "Send failed", "Receive failed"].iter().any(|word| reason.contains(word));
+            let hint = if hung_up { HANGS_UP } else { "" };
             Some(Failure::unavailable("kafka.unreachable", format!("{reason}{hint}")))
         }
         _ => None,

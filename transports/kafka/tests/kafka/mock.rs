@@ -10,7 +10,7 @@ use rdkafka::producer::DefaultProducerContext;
 use rdkafka::types::{RDKafkaApiKey as Api, RDKafkaRespErr as Answer};
 
 use crate::cluster::{Cluster, Record};
-use crate::workshop::{deliver_to_the_end, events, failure, logged, options, post, post_to};
+use crate::workshop::{deliver_to_the_end, event, events, failure, logged, options, post, post_to};
 
 type Mock = MockCluster<'static, DefaultProducerContext>;
 
@@ -107,24 +107,39 @@ async fn what_was_possibly_written_when_the_time_ran_out_is_sent_again_in_order(
 #[tokio::test]
 async fn after_a_fatal_error_of_the_producer_a_new_one_goes_on_in_order() {
     let (mock, cluster) = mock("fatal");
-    let mut post = post(KafkaOptions { linger: Duration::ZERO, ..options(&cluster.brokers, "fatal") });
+    // All in one request: the mock does not count, as a broker does, and would take those behind it.
+    let mut post = post(KafkaOptions { linger: Duration::from_millis(50), ..options(&cluster.brokers, "fatal") });
     post.deliver_until_ok(&events("k", 0..1)).await;
     mock.request_errors(Api::Produce, &[Answer::RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER]);
-    for n in 1..20 {
-        post.deliver(&events("k", n..n + 1)).await;
+    post.deliver(&events("k", 1..20)).await;
+    for (id, outcome) in post.outcomes().await {
+        let failure = outcome.unwrap_err();
+        assert_eq!((failure.kind, &*failure.code), (FailureKind::Unavailable, "kafka.fatal"), "{id}: {failure:?}");
     }
-    let outcomes = post.outcomes().await;
-    let codes: Vec<&str> = outcomes.values().filter_map(|outcome| outcome.as_ref().err()).map(|f| &*f.code).collect();
-    let fatal = codes.iter().filter(|code| **code == "kafka.fatal").count();
-    // Those handed over when it had just happened are behind the others.
-    assert!(fatal > 0 && codes.iter().all(|code| ["kafka.fatal", "kafka.behind"].contains(code)), "{codes:?}");
-    let counted = format!("given_up={fatal}");
-    let warned = logged("kafka.fatal").iter().any(|line| line.contains("WARN") && line.contains(&counted));
+    let warned = logged("kafka.fatal").iter().any(|line| line.contains("WARN") && line.contains("given_up=19"));
     assert!(warned, "{:?}", logged("kafka.fatal"));
-    let left: Vec<_> = events("k", 1..20).into_iter().filter(|event| outcomes[&event.id].is_err()).collect();
-    let (ends, _) = deliver_to_the_end(&mut post, &left).await;
+    let (ends, _) = deliver_to_the_end(&mut post, &events("k", 1..20)).await;
     assert!(ends.values().all(Result::is_ok), "{ends:?}");
     assert_eq!(first_deliveries(&cluster.read("fatal").await), numbered("k", 0..20));
+    post.close().await;
+}
+
+/// The engine hears of a failure a moment after it happened.
+#[tokio::test]
+async fn what_is_handed_over_before_a_failure_is_heard_of_waits_behind_it() {
+    let (mock, cluster) = mock("t");
+    let mut post = post_to(&cluster, "t");
+    post.deliver_until_ok(&events("k", 0..1)).await;
+    mock.request_errors(Api::Produce, &[Answer::RD_KAFKA_RESP_ERR_POLICY_VIOLATION]);
+    post.deliver(&events("k", 1..2)).await;
+    assert!(post.outcome().await.1.is_err());
+    // As if that had not been read yet.
+    post.deliver(&[event("k-2", "k"), event("other", "o")]).await;
+    let outcomes = post.outcomes().await;
+    assert_eq!(outcomes["k-2"].as_ref().unwrap_err().code, "kafka.behind");
+    assert!(outcomes["other"].is_ok(), "{outcomes:?}");
+    post.deliver_until_ok(&events("k", 1..3)).await;
+    assert_eq!(first_deliveries(&cluster.read("t").await), ["k-0", "other", "k-1", "k-2"]);
     post.close().await;
 }
 
@@ -169,13 +184,13 @@ async fn a_full_window_makes_us_wait_for_acknowledgements_and_nothing_else() {
     post.deliver_until_ok(&events("k", 0..1)).await;
     let waits = || logged("the window is full").len();
     // Until the first is acknowledged, more are handed over than may be on their way.
-    mock.broker_round_trip_time(1, Duration::from_secs(4)).unwrap();
+    mock.broker_round_trip_time(1, Duration::from_secs(20)).unwrap();
     post.deliver(&events("k", 1..12_000)).await;
     until("it to be full", async || waits() > 0).await;
+    assert!(post.is_silent(), "it did not wait");
     mock.broker_round_trip_time(1, Duration::ZERO).unwrap();
-    assert!(post.is_silent() && waits() == 1, "it did not wait");
     assert!(post.outcomes().await.values().all(Result::is_ok));
-    assert!(waits() < 10, "it looked {} times", waits());
+    assert!(waits() < 50, "it looked {} times", waits());
     let records = cluster.read("full").await;
     let ids: Vec<&str> = records.iter().map(Record::id).collect();
     assert_eq!(ids, numbered("k", 0..12_000));

@@ -9,9 +9,11 @@ use crate::workshop::{deliver_to_the_end, event, events, failure, kafka, logged,
 
 const LIMIT: usize = 20_000;
 
-/// An event whose body has so many bytes.
+/// An event whose body has so many bytes; its time is always written with as many digits.
 fn sized(id: &str, bytes: usize) -> Event {
-    event(id, "k").bytes(JSON, format!("\"{}\"", "x".repeat(bytes - 2)))
+    let mut event = event(id, "k").bytes(JSON, format!("\"{}\"", "x".repeat(bytes - 2)));
+    event.occurred_at = "2026-01-02T03:04:05Z".parse().unwrap();
+    event
 }
 
 /// What an event of this id weighs as a message beside its body.

@@ -112,7 +112,7 @@ async fn a_broker_that_wants_a_login_is_told_from_one_that_is_not_there() {
     let brokers = format!("localhost:{}", port("sasl"));
     let failure = refused(options(&brokers, "t")).await;
     assert_eq!(failure.code, "kafka.unreachable", "{failure:?}");
-    assert!(failure.error.contains("Disconnected") && failure.error.ends_with("hangs up like this"), "{failure:?}");
+    assert!(failure.error.ends_with("hangs up like this"), "{failure:?}");
 }
 
 #[tokio::test]
