@@ -9,6 +9,7 @@ mod clock;
 mod correlation;
 mod delivery;
 mod desk;
+pub mod driver;
 pub mod envelope;
 mod error;
 mod event;

@@ -115,6 +115,13 @@ impl Outbound {
         Self { ticket, attempt, event, position, burial: None, report: Some(report) }
     }
 
+    /// Says of all of them that they failed like this.
+    pub fn report_all(outbounds: impl IntoIterator<Item = Self>, failure: &Failure) {
+        for outbound in outbounds {
+            outbound.report(Err(failure.clone()));
+        }
+    }
+
     /// Says what came of it.
     pub fn report(mut self, outcome: Outcome) {
         if let Some(report) = self.report.take() {

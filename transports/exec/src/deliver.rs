@@ -11,14 +11,14 @@
 //! What goes over the wire is [`crate::protocol`], how it gets there is [`crate::connection`].
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use postroom_core::driver::{DriverTask, at};
 use postroom_core::{Capabilities, Failure, Finding, Outbound, Transport, units};
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use crate::LOG;
 use crate::backoff::Backoff;
@@ -36,15 +36,7 @@ const CLOSE_GRACE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Exec {
     options: Arc<ExecOptions>,
-    driver: Mutex<DriverState>,
-}
-
-/// The driver runs from the first delivery until its channel is closed, by `close` or by drop.
-#[derive(Debug)]
-enum DriverState {
-    Idle,
-    Running(mpsc::UnboundedSender<Vec<Ready>>, JoinHandle<()>),
-    Closed,
+    driver: DriverTask<Vec<Ready>>,
 }
 
 /// A delivery with its line.
@@ -57,21 +49,7 @@ struct Ready {
 impl Exec {
     /// A transport with these options. Nothing is started before the first delivery.
     pub fn new(options: ExecOptions) -> Self {
-        Self { options: Arc::new(options), driver: Mutex::new(DriverState::Idle) }
-    }
-
-    /// Gives the lines to the driver, or back when the transport is closed.
-    fn hand_over(&self, ready: Vec<Ready>) -> Result<(), Vec<Ready>> {
-        let mut state = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
-        if let DriverState::Idle = *state {
-            let (hand_over, batches) = mpsc::unbounded_channel();
-            let driver = Driver::new(Arc::clone(&self.options), batches);
-            *state = DriverState::Running(hand_over, tokio::spawn(driver.run()));
-        }
-        match &*state {
-            DriverState::Running(hand_over, _) => hand_over.send(ready).map_err(|e| e.0),
-            DriverState::Idle | DriverState::Closed => Err(ready),
-        }
+        Self { options: Arc::new(options), driver: DriverTask::default() }
     }
 }
 
@@ -89,8 +67,10 @@ impl Transport for Exec {
                 Err(failure) => outbound.report(Err(failure)),
             }
         }
-        if let Err(refused) = self.hand_over(ready) {
-            report_all(refused.into_iter().map(|r| r.outbound), &closed());
+        if let Err(refused) =
+            self.driver.hand_over(ready, |batches| Driver::new(Arc::clone(&self.options), batches).run())
+        {
+            Outbound::report_all(refused.into_iter().map(|r| r.outbound), &closed());
         }
     }
 
@@ -99,15 +79,7 @@ impl Transport for Exec {
     }
 
     async fn close(&self) {
-        let state = {
-            let mut state = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
-            std::mem::replace(&mut *state, DriverState::Closed)
-        };
-        if let DriverState::Running(hand_over, driver) = state {
-            drop(hand_over);
-            // A driver that panicked has dropped, and so ended, everything it owned.
-            let _ = driver.await;
-        }
+        self.driver.close().await;
     }
 }
 
@@ -235,7 +207,7 @@ impl Driver {
 
     fn fail_in_flight(&mut self, failure: Failure) {
         let failure = self.rest(failure);
-        report_all(self.in_flight.drain(), &failure);
+        Outbound::report_all(self.in_flight.drain(), &failure);
     }
 
     /// Starts the backoff; the failure comes back with it.
@@ -250,7 +222,7 @@ impl Driver {
     }
 
     async fn close(mut self) {
-        report_all(self.queue.drain(..).map(|r| r.outbound), &closed());
+        Outbound::report_all(self.queue.drain(..).map(|r| r.outbound), &closed());
         let Some(mut connection) = self.connection.take() else { return };
         let grace = Instant::now() + CLOSE_GRACE;
         connection.close_input();
@@ -263,7 +235,7 @@ impl Driver {
             }
         }
         connection.end(grace.saturating_duration_since(Instant::now())).await;
-        report_all(self.in_flight.drain(), &closed());
+        Outbound::report_all(self.in_flight.drain(), &closed());
     }
 }
 
@@ -274,19 +246,6 @@ async fn next(connection: &mut Option<Connection>) -> Result<Answer, Ending> {
     }
 }
 
-async fn at(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => sleep_until(deadline).await,
-        None => std::future::pending().await,
-    }
-}
-
 fn closed() -> Failure {
     Failure::unavailable("exec.closed", "the transport is closed; the event is sent again by the next relay")
-}
-
-fn report_all(outbounds: impl Iterator<Item = Outbound>, failure: &Failure) {
-    for outbound in outbounds {
-        outbound.report(Err(failure.clone()));
-    }
 }

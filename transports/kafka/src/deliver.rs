@@ -1,13 +1,12 @@
 //! The transport: hands batches to its driver, which is started by the first.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
+use postroom_core::driver::DriverTask;
 use postroom_core::envelope::Encoder;
 use postroom_core::{Capabilities, Finding, Outbound, Transport};
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 
 use crate::driver::{Driver, Orders};
 use crate::options::{Acks, IN_FLIGHT_MAX, KafkaOptions};
@@ -17,15 +16,7 @@ use crate::{check, failures};
 #[derive(Debug)]
 pub struct Kafka {
     orders: Arc<Orders>,
-    driver: Mutex<DriverState>,
-}
-
-/// The driver runs from the first delivery until its channel is closed, by `close` or by drop.
-#[derive(Debug)]
-enum DriverState {
-    Idle,
-    Running(mpsc::UnboundedSender<Vec<Outbound>>, JoinHandle<()>),
-    Closed,
+    driver: DriverTask<Vec<Outbound>>,
 }
 
 impl Kafka {
@@ -33,21 +24,7 @@ impl Kafka {
     pub fn new(route: impl Into<String>, options: KafkaOptions, encoder: Encoder) -> Self {
         let orders =
             Orders { route: route.into().into(), options: Arc::new(options), encoder, bytes_max: AtomicUsize::new(0) };
-        Self { orders: Arc::new(orders), driver: Mutex::new(DriverState::Idle) }
-    }
-
-    /// Gives the batch to the driver, or back when the transport is closed.
-    fn hand_over(&self, batch: Vec<Outbound>) -> Result<(), Vec<Outbound>> {
-        let mut state = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
-        if let DriverState::Idle = *state {
-            let (hand_over, batches) = mpsc::unbounded_channel();
-            let driver = Driver::new(Arc::clone(&self.orders), batches);
-            *state = DriverState::Running(hand_over, tokio::spawn(driver.run()));
-        }
-        match &*state {
-            DriverState::Running(hand_over, _) => hand_over.send(batch).map_err(|error| error.0),
-            DriverState::Idle | DriverState::Closed => Err(batch),
-        }
+        Self { orders: Arc::new(orders), driver: DriverTask::default() }
     }
 }
 
@@ -69,10 +46,10 @@ impl Transport for Kafka {
         if batch.is_empty() {
             return;
         }
-        if let Err(refused) = self.hand_over(batch) {
-            for outbound in refused {
-                outbound.report(Err(failures::closed()));
-            }
+        if let Err(refused) =
+            self.driver.hand_over(batch, |batches| Driver::new(Arc::clone(&self.orders), batches).run())
+        {
+            Outbound::report_all(refused, &failures::closed());
         }
     }
 
@@ -81,14 +58,6 @@ impl Transport for Kafka {
     }
 
     async fn close(&self) {
-        let state = {
-            let mut state = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
-            std::mem::replace(&mut *state, DriverState::Closed)
-        };
-        if let DriverState::Running(hand_over, driver) = state {
-            drop(hand_over);
-            // A driver that panicked has dropped, and so ended, everything it owned.
-            let _ = driver.await;
-        }
+        self.driver.close().await;
     }
 }

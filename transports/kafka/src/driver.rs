@@ -20,11 +20,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
+use postroom_core::driver::at;
 use postroom_core::envelope::Encoder;
 use postroom_core::{Failure, Outbound};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, timeout};
 
 use crate::LOG;
 use crate::batches::BatchSizes;
@@ -238,13 +239,6 @@ impl Driver {
 async fn bell(connection: Option<&Connection>) {
     match connection {
         Some(connection) => connection.shared.bell.notified().await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn at(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => sleep_until(deadline).await,
         None => std::future::pending().await,
     }
 }

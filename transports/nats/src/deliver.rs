@@ -12,16 +12,16 @@
 //! answers come to one inbox by number.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use postroom_core::driver::{DriverTask, at};
 use postroom_core::envelope::Encoder;
 use postroom_core::{Capabilities, Failure, Finding, Outbound, Transport};
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::connection::{Connection, IN_FLIGHT_MAX, Said, Sent};
 use crate::message::Message;
@@ -37,7 +37,7 @@ const LOOK_UP_MAX: Duration = Duration::from_secs(1);
 pub struct Nats {
     shared: Arc<Shared>,
     encoder: Encoder,
-    driver: Mutex<DriverState>,
+    driver: DriverTask<Vec<Ready>>,
 }
 
 #[derive(Debug)]
@@ -46,14 +46,6 @@ struct Shared {
     options: NatsOptions,
     /// What the server said when we last connected; 0 before.
     payload_bytes_max: AtomicUsize,
-}
-
-/// The driver runs from the first delivery until its channel is closed, by `close` or by drop.
-#[derive(Debug)]
-enum DriverState {
-    Idle,
-    Running(mpsc::UnboundedSender<Vec<Ready>>, JoinHandle<()>),
-    Closed,
 }
 
 /// A delivery with its message.
@@ -69,21 +61,7 @@ impl Nats {
         // Without certificates of our own, a server that insists on TLS makes the client build its own.
         postroom_tls::install_provider();
         let shared = Shared { route: route.into(), options, payload_bytes_max: AtomicUsize::new(0) };
-        Self { shared: Arc::new(shared), encoder, driver: Mutex::new(DriverState::Idle) }
-    }
-
-    /// Gives the messages to the driver, or back when the transport is closed.
-    fn hand_over(&self, ready: Vec<Ready>) -> Result<(), Vec<Ready>> {
-        let mut state = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
-        if let DriverState::Idle = *state {
-            let (hand_over, batches) = mpsc::unbounded_channel();
-            *state =
-                DriverState::Running(hand_over, tokio::spawn(Driver::new(Arc::clone(&self.shared), batches).run()));
-        }
-        match &*state {
-            DriverState::Running(hand_over, _) => hand_over.send(ready).map_err(|e| e.0),
-            DriverState::Idle | DriverState::Closed => Err(ready),
-        }
+        Self { shared: Arc::new(shared), encoder, driver: DriverTask::default() }
     }
 }
 
@@ -107,8 +85,10 @@ impl Transport for Nats {
                 Err(failure) => outbound.report(Err(failure)),
             }
         }
-        if let Err(refused) = self.hand_over(ready) {
-            report_all(refused.into_iter().map(|r| r.outbound), &failures::closed());
+        if let Err(refused) =
+            self.driver.hand_over(ready, |batches| Driver::new(Arc::clone(&self.shared), batches).run())
+        {
+            Outbound::report_all(refused.into_iter().map(|r| r.outbound), &failures::closed());
         }
     }
 
@@ -117,15 +97,7 @@ impl Transport for Nats {
     }
 
     async fn close(&self) {
-        let state = {
-            let mut state = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
-            std::mem::replace(&mut *state, DriverState::Closed)
-        };
-        if let DriverState::Running(hand_over, driver) = state {
-            drop(hand_over);
-            // A driver that panicked has dropped, and so ended, everything it owned.
-            let _ = driver.await;
-        }
+        self.driver.close().await;
     }
 }
 
@@ -260,7 +232,7 @@ impl Driver {
                 "the connection is over"
             );
         }
-        report_all(self.window.drain().chain(self.queue.drain(..).map(|r| r.outbound)), failure);
+        Outbound::report_all(self.window.drain().chain(self.queue.drain(..).map(|r| r.outbound)), failure);
     }
 }
 
@@ -280,18 +252,5 @@ async fn next(connection: &mut Option<Connection>) -> Said {
     match connection {
         Some(connection) => connection.next().await,
         None => std::future::pending().await,
-    }
-}
-
-async fn at(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => sleep_until(deadline).await,
-        None => std::future::pending().await,
-    }
-}
-
-fn report_all(outbounds: impl Iterator<Item = Outbound>, failure: &Failure) {
-    for outbound in outbounds {
-        outbound.report(Err(failure.clone()));
     }
 }

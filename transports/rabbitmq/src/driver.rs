@@ -16,9 +16,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use postroom_core::{Failure, Outcome, Receipt};
+use postroom_core::driver::at;
+use postroom_core::{Failure, Outbound, Outcome, Receipt};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, timeout};
 
 use crate::address::Address;
 use crate::connection::{Connection, Ending, Heard};
@@ -295,15 +296,6 @@ fn outcome(options: &RabbitMqOptions, accepted: bool, returned: Option<String>) 
     }
 }
 
-async fn at(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => sleep_until(deadline).await,
-        None => std::future::pending().await,
-    }
-}
-
 pub(crate) fn report_all(messages: impl IntoIterator<Item = Message>, failure: &Failure) {
-    for message in messages {
-        message.outbound.report(Err(failure.clone()));
-    }
+    Outbound::report_all(messages.into_iter().map(|message| message.outbound), failure);
 }

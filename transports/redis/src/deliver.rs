@@ -12,20 +12,20 @@
 //! Answers come in the order of the commands, so those who wait are a queue of chunks.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesOrdered;
+use postroom_core::driver::{DriverTask, at};
 use postroom_core::envelope::Encoder;
 use postroom_core::{Capabilities, Failure, Finding, Outbound, Transport};
 use redis::{Pipeline, RedisResult, Value};
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use crate::connection::Connection;
 use crate::message::Message;
@@ -45,7 +45,7 @@ const CHUNK_BYTES: usize = 256 * 1024;
 pub struct Redis {
     shared: Arc<Shared>,
     encoder: Encoder,
-    driver: Mutex<DriverState>,
+    driver: DriverTask<Vec<Ready>>,
 }
 
 #[derive(Debug)]
@@ -54,14 +54,6 @@ struct Shared {
     options: RedisOptions,
     /// What the server said when we last connected; 0 before.
     bulk_bytes_max: AtomicUsize,
-}
-
-/// The driver runs from the first delivery until its channel is closed, by `close` or by drop.
-#[derive(Debug)]
-enum DriverState {
-    Idle,
-    Running(mpsc::UnboundedSender<Vec<Ready>>, JoinHandle<()>),
-    Closed,
 }
 
 /// A delivery with its message.
@@ -75,21 +67,7 @@ impl Redis {
     /// A transport with these options. Nothing is connected before the first delivery.
     pub fn new(route: impl Into<String>, options: RedisOptions, encoder: Encoder) -> Self {
         let shared = Shared { route: route.into(), options, bulk_bytes_max: AtomicUsize::new(0) };
-        Self { shared: Arc::new(shared), encoder, driver: Mutex::new(DriverState::Idle) }
-    }
-
-    /// Gives the messages to the driver, or back when the transport is closed.
-    fn hand_over(&self, ready: Vec<Ready>) -> Result<(), Vec<Ready>> {
-        let mut state = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
-        if let DriverState::Idle = *state {
-            let (hand_over, batches) = mpsc::unbounded_channel();
-            *state =
-                DriverState::Running(hand_over, tokio::spawn(Driver::new(Arc::clone(&self.shared), batches).run()));
-        }
-        match &*state {
-            DriverState::Running(hand_over, _) => hand_over.send(ready).map_err(|e| e.0),
-            DriverState::Idle | DriverState::Closed => Err(ready),
-        }
+        Self { shared: Arc::new(shared), encoder, driver: DriverTask::default() }
     }
 }
 
@@ -112,8 +90,10 @@ impl Transport for Redis {
                 Err(failure) => outbound.report(Err(failure)),
             }
         }
-        if let Err(refused) = self.hand_over(ready) {
-            report_all(refused.into_iter().map(|r| r.outbound), &failures::closed());
+        if let Err(refused) =
+            self.driver.hand_over(ready, |batches| Driver::new(Arc::clone(&self.shared), batches).run())
+        {
+            Outbound::report_all(refused.into_iter().map(|r| r.outbound), &failures::closed());
         }
     }
 
@@ -122,15 +102,7 @@ impl Transport for Redis {
     }
 
     async fn close(&self) {
-        let state = {
-            let mut state = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
-            std::mem::replace(&mut *state, DriverState::Closed)
-        };
-        if let DriverState::Running(hand_over, driver) = state {
-            drop(hand_over);
-            // A driver that panicked has dropped, and so ended, everything it owned.
-            let _ = driver.await;
-        }
+        self.driver.close().await;
     }
 }
 
@@ -311,7 +283,7 @@ impl Driver {
         }
         (self.answers, self.leaving, self.in_flight) = (FuturesOrdered::new(), false, 0);
         let waiting = self.chunks.drain(..).flat_map(|chunk| chunk.deliveries).map(|(outbound, _)| outbound);
-        report_all(waiting.chain(self.queue.drain(..).map(|r| r.outbound)), failure);
+        Outbound::report_all(waiting.chain(self.queue.drain(..).map(|r| r.outbound)), failure);
     }
 }
 
@@ -329,18 +301,5 @@ async fn ended(connection: &mut Option<Connection>) {
     match connection {
         Some(connection) => connection.ended().await,
         None => std::future::pending().await,
-    }
-}
-
-async fn at(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => sleep_until(deadline).await,
-        None => std::future::pending().await,
-    }
-}
-
-fn report_all(outbounds: impl Iterator<Item = Outbound>, failure: &Failure) {
-    for outbound in outbounds {
-        outbound.report(Err(failure.clone()));
     }
 }

@@ -15,11 +15,13 @@ use crate::cluster::{Cluster, Record};
 static TURN: Mutex<()> = Mutex::const_new(());
 
 /// One case's time alone in the process.
-pub(crate) struct Turn(#[allow(dead_code, reason = "it is held")] MutexGuard<'static, ()>);
+pub(crate) struct Turn {
+    _held: MutexGuard<'static, ()>,
+}
 
 impl Turn {
     pub(crate) async fn take() -> Self {
-        Self(TURN.lock().await)
+        Self { _held: TURN.lock().await }
     }
 }
 
