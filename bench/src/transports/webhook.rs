@@ -32,7 +32,7 @@ pub(crate) async fn run() {
         concurrency: CONCURRENCY,
         ..WebhookOptions::new(url.parse().unwrap())
     };
-    let webhook: Arc<dyn Transport> = Arc::new(Webhook::new("bench", options, encoder(Binding::Http)).unwrap());
+    let webhook: Arc<dyn Transport> = Arc::new(Webhook::new("bench", options, encoder(Binding::Http)));
     warm(&webhook).await;
     let (mut rounds, mut hot) = (Rounds::default(), Rounds::default());
     for _ in 0..super::ROUNDS {

@@ -2,12 +2,8 @@
 
 use std::sync::Arc;
 
-#[cfg(feature = "webhook")]
-use async_trait::async_trait;
 use postroom_core::Transport;
 use postroom_core::envelope::{Binding, Encoder};
-#[cfg(feature = "webhook")]
-use postroom_core::{Capabilities, Failure, Finding, Outbound};
 use postroom_exec::{Exec, ExecOptions, Target as ExecChild};
 use postroom_relay::{Noop, Stdout};
 
@@ -37,10 +33,7 @@ pub fn build(route: &RouteConfig, store: &StoreConfig) -> Arc<dyn Transport> {
         }
         #[cfg(feature = "webhook")]
         Target::Webhook(options) => {
-            match postroom_webhook::Webhook::new(name, (**options).clone(), encoder(Binding::Http)) {
-                Ok(webhook) => Arc::new(webhook),
-                Err(error) => Arc::new(Unusable(error.failure())),
-            }
+            Arc::new(postroom_webhook::Webhook::new(name, (**options).clone(), encoder(Binding::Http)))
         }
         #[cfg(feature = "nats")]
         Target::Nats(options) => Arc::new(postroom_nats::Nats::new(name, (**options).clone(), encoder(Binding::Nats))),
@@ -51,30 +44,4 @@ pub fn build(route: &RouteConfig, store: &StoreConfig) -> Arc<dyn Transport> {
         Target::Stdout => Arc::new(Stdout::new(encoder(Binding::Http))),
         Target::Noop => Arc::new(Noop),
     }
-}
-
-/// Stands in for a transport that cannot be made although its configuration was fine when it was read: a certificate's
-/// file that has vanished since, a machine that trusts nobody. Its route pauses and says why; the others go on.
-#[cfg(feature = "webhook")]
-#[derive(Debug)]
-struct Unusable(Failure);
-
-#[cfg(feature = "webhook")]
-#[async_trait]
-impl Transport for Unusable {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities::plain("unusable")
-    }
-
-    async fn deliver(&self, batch: Vec<Outbound>) {
-        for outbound in batch {
-            outbound.report(Err(self.0.clone()));
-        }
-    }
-
-    async fn check(&self) -> Vec<Finding> {
-        vec![Finding::Problem(self.0.clone())]
-    }
-
-    async fn close(&self) {}
 }

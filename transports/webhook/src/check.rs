@@ -14,12 +14,15 @@ use url::{Host, Url};
 
 use crate::certificate::not_after;
 use crate::connection::tls;
-use crate::failures::{Failures, find};
+use crate::failures::{self, Failures, find};
 use crate::options::WebhookOptions;
 use crate::resolver::Resolver;
 
 /// Looks, and sends nothing.
 pub(crate) async fn check(options: &WebhookOptions, resolver: &Resolver) -> Vec<Finding> {
+    if let Err(error) = options.check() {
+        return vec![Finding::Problem(failures::unusable(&error))];
+    }
     let failures = Failures::new(options);
     let looking = async {
         match &options.proxy {

@@ -26,7 +26,7 @@ use tokio_util::task::TaskTracker;
 use crate::LOG;
 use crate::check::check;
 use crate::connection::{Connection, rest};
-use crate::failures::{Class, Failures, NoAnswer, closed};
+use crate::failures::{self, Class, Failures, NoAnswer, closed};
 use crate::message::Requests;
 use crate::options::{WebhookError, WebhookOptions};
 use crate::resolver::Resolver;
@@ -34,9 +34,11 @@ use crate::retry_after;
 
 /// Delivers to one URL. See the [crate].
 pub struct Webhook {
+    name: String,
     options: WebhookOptions,
+    encoder: Encoder,
     resolver: Resolver,
-    // Gone once it is closed.
+    // Made at the first delivery, and again while it cannot be made; gone once it is closed.
     route: Mutex<Option<Arc<Route>>>,
     deliveries: TaskTracker,
     closing: CancellationToken,
@@ -63,34 +65,49 @@ struct Ending {
 
 impl Webhook {
     /// A transport with these options; the encoder is one of [`Binding::Http`](postroom_core::envelope::Binding::Http).
-    /// Nothing is connected before the first delivery.
-    pub fn new(route: impl Into<String>, options: WebhookOptions, encoder: Encoder) -> Result<Self, WebhookError> {
+    /// Nothing is read or connected before the first delivery. Options that give no client, because a certificate's file
+    /// has vanished for instance, fail each delivery until they do.
+    pub fn new(route: impl Into<String>, options: WebhookOptions, encoder: Encoder) -> Self {
         let resolver = Resolver::new(options.guard());
         Self::with_resolver(route.into(), options, encoder, resolver)
     }
 
-    pub(crate) fn with_resolver(
-        name: String,
-        options: WebhookOptions,
-        encoder: Encoder,
-        resolver: Resolver,
-    ) -> Result<Self, WebhookError> {
-        options.check()?;
-        let route = Route {
+    pub(crate) fn with_resolver(name: String, options: WebhookOptions, encoder: Encoder, resolver: Resolver) -> Self {
+        Self {
             name,
-            requests: Requests::new(options.url.clone(), options.keys.clone(), encoder),
-            connection: Connection::new(&options, &resolver)?,
-            failures: Failures::new(&options),
+            options,
+            encoder,
+            resolver,
+            route: Mutex::new(None),
+            deliveries: TaskTracker::new(),
+            closing: CancellationToken::new(),
+        }
+    }
+
+    fn route(&self) -> Result<Arc<Route>, Failure> {
+        let mut made = self.route.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.closing.is_cancelled() {
+            return Err(closed());
+        }
+        if let Some(route) = &*made {
+            return Ok(Arc::clone(route));
+        }
+        let route = Arc::new(self.make().map_err(|error| failures::unusable(&error))?);
+        *made = Some(Arc::clone(&route));
+        Ok(route)
+    }
+
+    fn make(&self) -> Result<Route, WebhookError> {
+        let options = &self.options;
+        options.check()?;
+        Ok(Route {
+            name: self.name.clone(),
+            requests: Requests::new(options.url.clone(), options.keys.clone(), self.encoder.clone()),
+            connection: Connection::new(options, &self.resolver)?,
+            failures: Failures::new(options),
             slots: Semaphore::new(options.concurrency.max(1)),
             first_byte_timeout: options.first_byte_timeout,
             timeout: options.timeout,
-        };
-        Ok(Self {
-            options,
-            resolver,
-            route: Mutex::new(Some(Arc::new(route))),
-            deliveries: TaskTracker::new(),
-            closing: CancellationToken::new(),
         })
     }
 }
@@ -102,15 +119,13 @@ impl Transport for Webhook {
     }
 
     async fn deliver(&self, batch: Vec<Outbound>) {
-        let route = self.route.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        for outbound in batch {
-            match &route {
-                Some(route) => {
-                    let closing = self.closing.clone();
-                    self.deliveries.spawn(Arc::clone(route).deliver(outbound, closing));
+        match self.route() {
+            Ok(route) => {
+                for outbound in batch {
+                    self.deliveries.spawn(Arc::clone(&route).deliver(outbound, self.closing.clone()));
                 }
-                None => outbound.report(Err(closed())),
             }
+            Err(failure) => Outbound::report_all(batch, &failure),
         }
     }
 
@@ -119,8 +134,8 @@ impl Transport for Webhook {
     }
 
     async fn close(&self) {
-        drop(self.route.lock().unwrap_or_else(PoisonError::into_inner).take());
         self.closing.cancel();
+        drop(self.route.lock().unwrap_or_else(PoisonError::into_inner).take());
         self.deliveries.close();
         self.deliveries.wait().await;
     }

@@ -24,7 +24,7 @@ use std::time::Duration;
 use postroom_core::{Failure, units};
 use reqwest::StatusCode;
 
-use crate::options::WebhookOptions;
+use crate::options::{WebhookError, WebhookOptions};
 use crate::resolver::LookupError;
 
 /// How a try ended, as coarsely as a graph wants it.
@@ -169,6 +169,11 @@ impl Failures {
         let text = format!("{} did not answer within {}", self.receiver, units::format_duration(within));
         Failure::transient("webhook.timeout", text)
     }
+}
+
+/// These options give no transport.
+pub(crate) fn unusable(error: &WebhookError) -> Failure {
+    Failure::unavailable("webhook.options", error.to_string())
 }
 
 /// The transport is closed.

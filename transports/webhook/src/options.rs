@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use postroom_core::{Failure, SecretUrl};
+use postroom_core::SecretUrl;
 use postroom_tls::{TlsError, TlsFiles};
 use url::{Host, Url};
 
@@ -89,13 +89,6 @@ pub enum WebhookError {
     /// The HTTP client cannot be made.
     #[error("the HTTP client cannot be made")]
     Client(#[source] reqwest::Error),
-}
-
-impl WebhookError {
-    /// What every delivery of a route fails with that has no transport because of this.
-    pub fn failure(&self) -> Failure {
-        Failure::unavailable("webhook.options", self.to_string())
-    }
 }
 
 impl WebhookOptions {

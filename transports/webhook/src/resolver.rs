@@ -132,7 +132,7 @@ mod tests {
         let options = WebhookOptions { https_only: false, ..WebhookOptions::new(url) };
         let resolver = Resolver::with(Guard::new(vec!["127.0.0.1/32".parse().unwrap()]), lookup);
         let encoder = Encoder::new(Format::Raw, Binding::Http, "/s");
-        let webhook = Webhook::with_resolver("partners".to_owned(), options, encoder, resolver).unwrap();
+        let webhook = Webhook::with_resolver("partners".to_owned(), options, encoder, resolver);
         let mut post = Post::new(Arc::new(webhook));
         post.deliver(&[Event::new("t").id("first")]).await;
         post.outcome().await.1.unwrap();

@@ -52,6 +52,10 @@ async fn a_check_names_what_a_delivery_would_fail_with() {
     let mut inside = options("http://localhost/", LONG);
     inside.allow_networks.clear();
     assert!(check(inside).await[0].starts_with("webhook.address: "));
+    let number = WebhookOptions { allow_networks: Vec::new(), ..options("http://127.0.0.1/", LONG) };
+    let found = check(number.clone()).await;
+    assert!(found[0].starts_with("webhook.options: 127.0.0.1 is ") && found.len() == 1, "{found:?}");
+    assert_eq!(failure(&mut post(number), "e-1").await.code, "webhook.options");
     let mut proxied = options("http://hooks.invalid/", LONG);
     proxied.proxy = Some(SecretUrl::new(format!("http://u:canary@127.0.0.1:{}", free_port().expect("a port"))));
     let found = check(proxied).await;

@@ -186,7 +186,7 @@ pub(crate) fn http(port: u16, timeout: Duration) -> WebhookOptions {
 
 pub(crate) fn webhook(options: WebhookOptions) -> Webhook {
     let encoder = Encoder::new(Format::CloudEventsBinary, Binding::Http, "/postroom/test");
-    Webhook::new("partners", options, encoder).expect("good options")
+    Webhook::new("partners", options, encoder)
 }
 
 pub(crate) fn post(options: WebhookOptions) -> Post {

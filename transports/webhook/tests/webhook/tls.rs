@@ -262,3 +262,19 @@ async fn a_handshake_that_is_cut_counts_no_attempt() {
     let failure = failure(&mut post(trusting(&papers, way.port(), LONG)), "e-1").await;
     assert_eq!((failure.kind, &*failure.code), (FailureKind::Unavailable, "webhook.refused"), "{failure:?}");
 }
+
+#[tokio::test]
+async fn a_certificates_file_that_comes_back_heals_the_route() {
+    let papers = Papers::new();
+    let receiver = start(server(&papers.certificates.server(), None)).await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut options = trusting(&papers, receiver.port(), LONG);
+    options.tls.ca_file = Some(folder.path().join("ca.pem"));
+    let mut post = post(options);
+    let missing = failure(&mut post, "e-1").await;
+    assert_eq!((missing.kind, &*missing.code), (FailureKind::Unavailable, "webhook.options"), "{missing:?}");
+    assert!(missing.error.contains("ca.pem"), "{}", missing.error);
+    std::fs::copy(papers.certificates.ca(), folder.path().join("ca.pem")).expect("a file");
+    post.deliver_until_ok(&[event("e-1")]).await;
+    assert_eq!(receiver.got().len(), 1);
+}
