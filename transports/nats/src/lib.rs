@@ -1,6 +1,6 @@
 //! Delivers to NATS JetStream.
 //!
-//! Every event is published with `Nats-Msg-Id`, made of the route and the event's id, and `Nats-Expected-Stream`; it
+//! Every event is published with `Nats-Msg-Id`, its id, and `Nats-Expected-Stream`; it
 //! counts as delivered when that stream has acknowledged it. Thousands are on their way at once over one connection; their
 //! acknowledgements come back to one inbox.
 //!

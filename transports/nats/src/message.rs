@@ -32,9 +32,9 @@ impl Message {
         let subject = subject(options.subject.render(event)?, &event.id)?;
         let envelope = encoder.encode(event, outbound.position)?;
         let mut headers = HeaderMap::new();
-        // JetStream knows no routes: with the bare id, the copy of a second route would be taken for a duplicate and
-        // thrown away. The attempt is no part of it, or a second attempt would not be one.
-        headers.insert(NATS_MESSAGE_ID, value(format!("{route}/{}", event.id), "Nats-Msg-Id", &event.id)?);
+        // The attempt is no part of it, or a second attempt would not be known for one.
+        let id = if options.stream_is_shared { format!("{route}/{}", event.id) } else { event.id.clone() };
+        headers.insert(NATS_MESSAGE_ID, value(id, "Nats-Msg-Id", &event.id)?);
         headers.insert(NATS_EXPECTED_STREAM, options.stream.as_str());
         let mut identified = false;
         for (n, (name, text)) in envelope.headers.iter().enumerate() {
@@ -93,12 +93,18 @@ mod tests {
 
     use super::*;
 
+    fn options(subject: &str) -> NatsOptions {
+        NatsOptions::new(vec![SecretUrl::new("nats://h")], "ORDERS", Template::parse(subject, &[]).unwrap())
+    }
+
     fn message(format: Format, subject: &str, event: Event) -> Result<Message, Failure> {
-        let template = Template::parse(subject, &[]).unwrap();
-        let options = NatsOptions::new(vec![SecretUrl::new("nats://h")], "ORDERS", template);
+        message_of(&options(subject), format, event)
+    }
+
+    fn message_of(options: &NatsOptions, format: Format, event: Event) -> Result<Message, Failure> {
         let (report, _) = mpsc::unbounded_channel();
         let outbound = Outbound::new(1, 3, Arc::new(event), Some(7), report);
-        Message::of("shop", &options, &Encoder::new(format, Binding::Nats, "/s"), &outbound)
+        Message::of("shop", options, &Encoder::new(format, Binding::Nats, "/s"), &outbound)
     }
 
     fn header(message: &Message, name: &str) -> Option<String> {
@@ -117,7 +123,7 @@ mod tests {
         for format in [Format::CloudEventsBinary, Format::CloudEventsStructured, Format::Raw] {
             let message = message(format.clone(), "orders.{type}", event()).unwrap();
             assert_eq!(message.subject.as_str(), "orders.order.placed");
-            assert_eq!(header(&message, "Nats-Msg-Id").as_deref(), Some("shop/e-1"), "{format:?}");
+            assert_eq!(header(&message, "Nats-Msg-Id").as_deref(), Some("e-1"), "{format:?}");
             assert_eq!(header(&message, "Nats-Expected-Stream").as_deref(), Some("ORDERS"), "{format:?}");
         }
         let binary = message(Format::CloudEventsBinary, "x", event()).unwrap();
@@ -126,6 +132,14 @@ mod tests {
         let structured = message(Format::CloudEventsStructured, "x", event()).unwrap();
         assert_eq!(header(&structured, "postroom-id").as_deref(), Some("e-1"));
         assert_eq!(header(&binary, "ce-datacontenttype").as_deref(), Some(JSON));
+    }
+
+    #[test]
+    fn where_several_routes_meet_an_id_carries_its_route() {
+        let shared = NatsOptions { stream_is_shared: true, ..options("x") };
+        let message = message_of(&shared, Format::CloudEventsBinary, event()).unwrap();
+        assert_eq!(header(&message, "Nats-Msg-Id").as_deref(), Some("shop/e-1"));
+        assert_eq!(header(&message, "ce-id").as_deref(), Some("e-1"));
     }
 
     #[test]

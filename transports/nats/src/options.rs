@@ -19,6 +19,11 @@ pub struct NatsOptions {
     pub subject: Template,
     /// The stream that must take it. A subject of another stream is refused.
     pub stream: String,
+    /// Whether other routes go into this stream, too. A server tells copies by their id and knows no routes: with the bare
+    /// id, what a second route sends would be acknowledged and thrown away. So ids then carry the route.
+    ///
+    /// Defaults to false.
+    pub stream_is_shared: bool,
     /// How to make the stream when it is not there. `None` leaves that to somebody else.
     pub create: Option<CreateStream>,
     /// How long the server may take to acknowledge an event, and to be connected to.
@@ -38,6 +43,7 @@ impl NatsOptions {
             login: Login::None,
             subject,
             stream: stream.into(),
+            stream_is_shared: false,
             create: None,
             timeout: Duration::from_secs(5),
         }

@@ -118,6 +118,7 @@ impl Check<'_> {
                 self.value(if structured { other } else { one }, node, path);
             }
             Kind::List(_)
+            | Kind::Listing(_)
             | Kind::Table(_)
             | Kind::Shared(_)
             | Kind::Choice(_)
@@ -131,15 +132,15 @@ impl Check<'_> {
 
     fn structure(&mut self, kind: &'static Kind, node: &Node, path: &str) {
         match (kind, &node.data) {
-            (Kind::List(kind), Data::List(list)) => {
-                if list.is_empty() {
-                    self.problems.at(&node.place, format!("`{path}` is an empty list"), Some(emptiness(kind)));
-                }
+            (Kind::List(kind), Data::List(list)) if list.is_empty() => {
+                self.problems.at(&node.place, format!("`{path}` is an empty list"), Some(emptiness(kind)));
+            }
+            (Kind::List(kind) | Kind::Listing(kind), Data::List(list)) => {
                 for entry in list {
                     self.value(kind, entry, path);
                 }
             }
-            (Kind::List(_), _) => self.wrong(node, path, "a list"),
+            (Kind::List(_) | Kind::Listing(_), _) => self.wrong(node, path, "a list"),
             (Kind::Table(keys) | Kind::Shared(keys), Data::Table(table)) => self.table(keys, table, path),
             (Kind::Choice(keys), Data::Table(table)) => {
                 self.table(keys, table, path);

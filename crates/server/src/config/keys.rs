@@ -61,6 +61,8 @@ pub(crate) enum Kind {
     Word(&'static [&'static str]),
     /// A list with at least one entry.
     List(&'static Kind),
+    /// A list that may be empty.
+    Listing(&'static Kind),
     /// A table with these keys; always there.
     Table(&'static [Key]),
     /// Tables whose keys stand in for those a route leaves out; nothing in them has a default of its own.

@@ -162,7 +162,7 @@ fn fill(keys: &'static [Key], table: &mut Table) {
 
 fn set(tree: &mut Table, path: &[String], kind: &'static Kind, text: &str, place: &Place, problems: &mut Problems) {
     let data = match kind {
-        Kind::List(_) => json_list(text, place),
+        Kind::List(_) | Kind::Listing(_) => json_list(text, place),
         Kind::Either(_, Kind::List(_)) if text.trim_start().starts_with('[') => json_list(text, place),
         Kind::Table(_) | Kind::Shared(_) | Kind::Choice(_) | Kind::Named(_) | Kind::Routes(_) | Kind::Open(_) => {
             let message = format!("`{}` is a table", path.join("."));

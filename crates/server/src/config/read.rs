@@ -13,6 +13,8 @@ use super::Sources;
 use super::keys::LOG_LEVELS;
 use super::problem::Problems;
 use super::show::Setting;
+#[cfg(feature = "nats")]
+use super::transports;
 #[cfg(feature = "rabbitmq")]
 use super::transports::Target;
 use super::tree::{Node, Table};
@@ -36,7 +38,10 @@ pub(super) fn config(
     }
     let stores = read.stores(section("store"), section("retention"));
     let names: Vec<String> = section("store").0.iter().map(|e| e.name.clone()).collect();
-    #[cfg_attr(not(feature = "rabbitmq"), expect(unused_mut, reason = "only that transport adds to them"))]
+    #[cfg_attr(
+        not(any(feature = "rabbitmq", feature = "nats")),
+        expect(unused_mut, reason = "only those transports add to them")
+    )]
     let mut routes = read.routes(tree.get("route").and_then(Node::list).unwrap_or_default(), &names, section("retry"));
     #[cfg(feature = "rabbitmq")]
     if let Some(topology) = read.topology(section("topology")) {
@@ -46,6 +51,8 @@ pub(super) fn config(
             }
         }
     }
+    #[cfg(feature = "nats")]
+    transports::nats::tell_of_each_other(&mut routes);
     // For its problems only: a route brings its own part in.
     read.retry(Some(section("retry")), &empty);
     let relay = section("relay");

@@ -41,7 +41,7 @@ fn inner(kind: &Kind) -> Option<&'static [Key]> {
             Some(keys)
         }
         Kind::Either(_, other) => inner(other),
-        Kind::Open(kind) | Kind::List(kind) => inner(kind),
+        Kind::Open(kind) | Kind::List(kind) | Kind::Listing(kind) => inner(kind),
         _ => None,
     }
 }
@@ -94,7 +94,7 @@ fn value(kind: &Kind) -> String {
         Kind::Between(least, most) => format!("number {least} to {most}"),
         Kind::Share => "number 0 to 1".to_owned(),
         Kind::Word(words) => words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", "),
-        Kind::List(kind) => format!("list: {}", value(kind)),
+        Kind::List(kind) | Kind::Listing(kind) => format!("list: {}", value(kind)),
         Kind::Choice(_) => "table with one key".to_owned(),
         Kind::Table(_) | Kind::Shared(_) | Kind::Named(_) | Kind::Routes(_) => "table".to_owned(),
         Kind::Open(kind) => format!("table of any names: {}", value(kind)),

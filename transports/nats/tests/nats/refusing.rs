@@ -153,7 +153,8 @@ async fn two_routes_into_one_stream_both_get_through() {
     let stream = Stream::new().await;
     for (route, attempt) in [("orders", 0), ("audit", 1), ("orders", 1)] {
         let encoder = Encoder::new(Format::CloudEventsStructured, Binding::Nats, "/s");
-        let mut post = Post::new(Arc::new(Nats::new(route, stream.options(port(), LONG), encoder)));
+        let options = NatsOptions { stream_is_shared: true, ..stream.options(port(), LONG) };
+        let mut post = Post::new(Arc::new(Nats::new(route, options, encoder)));
         let receipt = receipt(&mut post, "same").await;
         assert_eq!(receipt.ends_with("(duplicate)"), (route, attempt) == ("orders", 1), "{receipt}");
     }

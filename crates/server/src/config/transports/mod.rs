@@ -7,7 +7,7 @@ mod exec;
 #[cfg(feature = "kafka")]
 mod kafka;
 #[cfg(feature = "nats")]
-mod nats;
+pub(super) mod nats;
 #[cfg(any(feature = "kafka", feature = "rabbitmq", feature = "nats", feature = "redis", feature = "webhook"))]
 #[cfg_attr(
     not(all(feature = "kafka", feature = "rabbitmq", feature = "nats", feature = "redis", feature = "webhook")),

@@ -8,6 +8,8 @@ use postroom_nats::{CreateStream, Login, NatsOptions};
 use super::super::keys::{Key, Kind, SOME, key, optional, table};
 use super::super::read::Read;
 use super::super::tree::{Node, Table};
+use super::super::typed::RouteConfig;
+use super::Target;
 use super::parts::TLS;
 
 pub(super) static KEYS: &[Key] = &[
@@ -59,6 +61,20 @@ const LOGINS: [&str; 4] = ["token", "token_file", "nkey_file", "credentials_file
 pub(super) fn describe(options: &NatsOptions) -> String {
     let server = options.urls.first().map_or_else(String::new, ToString::to_string);
     format!("nats {} {} at {server}", options.stream, options.subject.as_str())
+}
+
+/// Tells the routes that go into one stream of each other. By the stream's name alone: one server has many.
+pub(in super::super) fn tell_of_each_other(routes: &mut [RouteConfig]) {
+    let stream = |route: &RouteConfig| match &route.to {
+        Target::Nats(options) => Some(options.stream.clone()),
+        _ => None,
+    };
+    let streams: Vec<String> = routes.iter().filter_map(stream).collect();
+    for route in routes {
+        if let Target::Nats(options) = &mut route.to {
+            options.stream_is_shared = streams.iter().filter(|stream| **stream == options.stream).count() > 1;
+        }
+    }
 }
 
 impl Read<'_> {

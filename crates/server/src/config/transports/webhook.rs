@@ -34,7 +34,7 @@ pub(super) static KEYS: &[Key] = &[
     key("https_only", Kind::Flag, "true", "Whether http:// is refused."),
     optional(
         "allow_networks",
-        Kind::List(&Kind::Text),
+        Kind::Listing(&Kind::Text),
         r#"["10.1.0.0/16"]"#,
         "Networks that requests may go to although they are not public; none by default.",
     ),

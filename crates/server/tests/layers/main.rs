@@ -1,0 +1,8 @@
+//! Which value is in force, and where it came from.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may panic")]
+
+mod case;
+#[cfg(any(feature = "webhook", feature = "rabbitmq", all(feature = "nats", feature = "redis")))]
+mod transports;
+mod values;
