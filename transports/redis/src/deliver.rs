@@ -33,10 +33,10 @@ use crate::options::RedisOptions;
 use crate::{LOG, check, failures};
 
 /// Most commands that wait for their answer.
-const IN_FLIGHT_MAX: usize = 8192;
+const IN_FLIGHT_MAX: usize = 16_384;
 /// Most commands of one pipeline. More of them cost less each, but if the connection is lost between two answers, those
 /// before it are lost, too, and their events sent twice.
-const CHUNK_MAX: usize = 64;
+const CHUNK_MAX: usize = 512;
 /// A pipeline is long enough at this size, too.
 const CHUNK_BYTES: usize = 256 * 1024;
 
@@ -44,30 +44,23 @@ const CHUNK_BYTES: usize = 256 * 1024;
 #[derive(Debug)]
 pub struct Redis {
     shared: Arc<Shared>,
-    encoder: Encoder,
-    driver: DriverTask<Vec<Ready>>,
+    driver: DriverTask<Vec<Outbound>>,
 }
 
 #[derive(Debug)]
 struct Shared {
     route: String,
     options: RedisOptions,
+    encoder: Encoder,
     /// What the server said when we last connected; 0 before.
     bulk_bytes_max: AtomicUsize,
-}
-
-/// A delivery with its message.
-#[derive(Debug)]
-struct Ready {
-    outbound: Outbound,
-    message: Message,
 }
 
 impl Redis {
     /// A transport with these options. Nothing is connected before the first delivery.
     pub fn new(route: impl Into<String>, options: RedisOptions, encoder: Encoder) -> Self {
-        let shared = Shared { route: route.into(), options, bulk_bytes_max: AtomicUsize::new(0) };
-        Self { shared: Arc::new(shared), encoder, driver: DriverTask::default() }
+        let shared = Shared { route: route.into(), options, encoder, bulk_bytes_max: AtomicUsize::new(0) };
+        Self { shared: Arc::new(shared), driver: DriverTask::default() }
     }
 }
 
@@ -83,17 +76,10 @@ impl Transport for Redis {
     }
 
     async fn deliver(&self, batch: Vec<Outbound>) {
-        let mut ready = Vec::with_capacity(batch.len());
-        for outbound in batch {
-            match Message::of(&self.shared.options, &self.encoder, &outbound) {
-                Ok(message) => ready.push(Ready { outbound, message }),
-                Err(failure) => outbound.report(Err(failure)),
-            }
-        }
         if let Err(refused) =
-            self.driver.hand_over(ready, |batches| Driver::new(Arc::clone(&self.shared), batches).run())
+            self.driver.hand_over(batch, |batches| Driver::new(Arc::clone(&self.shared), batches).run())
         {
-            Outbound::report_all(refused.into_iter().map(|r| r.outbound), &failures::closed());
+            Outbound::report_all(refused, &failures::closed());
         }
     }
 
@@ -117,9 +103,9 @@ struct Chunk {
 #[derive(Debug)]
 struct Driver {
     shared: Arc<Shared>,
-    batches: mpsc::UnboundedReceiver<Vec<Ready>>,
+    batches: mpsc::UnboundedReceiver<Vec<Outbound>>,
     // What there is no room for yet; a relay that honours the capabilities leaves it empty.
-    queue: VecDeque<Ready>,
+    queue: VecDeque<Outbound>,
     connection: Option<Connection>,
     // The server is no longer the one to write to: only the last answers are waited for.
     leaving: bool,
@@ -130,7 +116,7 @@ struct Driver {
 }
 
 impl Driver {
-    fn new(shared: Arc<Shared>, batches: mpsc::UnboundedReceiver<Vec<Ready>>) -> Self {
+    fn new(shared: Arc<Shared>, batches: mpsc::UnboundedReceiver<Vec<Outbound>>) -> Self {
         Self {
             shared,
             batches,
@@ -205,17 +191,16 @@ impl Driver {
             let mut bytes = 0;
             while chunk.deliveries.len() < CHUNK_MAX
                 && bytes < CHUNK_BYTES
-                && let Some(Ready { outbound, message }) = self.queue.pop_front()
+                && let Some(outbound) = self.queue.pop_front()
             {
-                if message.bytes_longest > connection.bulk_bytes_max {
-                    let Message { bytes_longest, .. } = message;
-                    let failure = failures::too_large(&outbound.event.id, bytes_longest, connection.bulk_bytes_max);
-                    outbound.report(Err(failure));
-                    continue;
+                match Message::of(options, &self.shared.encoder, &outbound, connection.bulk_bytes_max) {
+                    Ok(message) => {
+                        bytes += message.bytes;
+                        commands.add_command(message.command);
+                        chunk.deliveries.push((outbound, message.stream));
+                    }
+                    Err(failure) => outbound.report(Err(failure)),
                 }
-                bytes += message.bytes;
-                commands.add_command(message.command);
-                chunk.deliveries.push((outbound, message.stream));
             }
             if chunk.deliveries.is_empty() {
                 continue;
@@ -283,7 +268,7 @@ impl Driver {
         }
         (self.answers, self.leaving, self.in_flight) = (FuturesOrdered::new(), false, 0);
         let waiting = self.chunks.drain(..).flat_map(|chunk| chunk.deliveries).map(|(outbound, _)| outbound);
-        Outbound::report_all(waiting.chain(self.queue.drain(..).map(|r| r.outbound)), failure);
+        Outbound::report_all(waiting.chain(self.queue.drain(..)), failure);
     }
 }
 

@@ -4,6 +4,7 @@ use postroom_core::envelope::Encoder;
 use postroom_core::{Failure, Outbound};
 use redis::Cmd;
 
+use crate::failures;
 use crate::options::RedisOptions;
 
 /// Content type of an envelope that says everything itself.
@@ -16,19 +17,27 @@ pub(crate) struct Message {
     /// The stream it goes to.
     pub(crate) stream: String,
     pub(crate) command: Cmd,
-    /// Of its longest part.
-    pub(crate) bytes_longest: usize,
     /// Of all of it.
     pub(crate) bytes: usize,
 }
 
 impl Message {
-    /// The message of one delivery.
-    pub(crate) fn of(options: &RedisOptions, encoder: &Encoder, outbound: &Outbound) -> Result<Self, Failure> {
+    /// The message of one delivery; no part of it is longer than the limit.
+    pub(crate) fn of(
+        options: &RedisOptions,
+        encoder: &Encoder,
+        outbound: &Outbound,
+        bulk_bytes_max: usize,
+    ) -> Result<Self, Failure> {
         let event = &outbound.event;
         let stream = options.stream.render(event)?;
         let envelope = encoder.encode(event, outbound.position)?;
         let headers = &envelope.headers;
+        let longest = headers.iter().map(|(name, value)| name.len().max(value.len())).max().unwrap_or_default();
+        let longest = longest.max(envelope.body.len()).max(stream.len());
+        if longest > bulk_bytes_max {
+            return Err(failures::too_large(&event.id, longest, bulk_bytes_max));
+        }
         let sizes = headers.iter().map(|(name, value)| name.len() + value.len());
         let bytes = stream.len() + event.id.len() + envelope.body.len() + sizes.sum::<usize>();
         let mut command = Cmd::with_capacity(10 + 2 * headers.len(), bytes + 48);
@@ -52,9 +61,7 @@ impl Message {
         }
         let body = if envelope.content_type == STRUCTURED { "event" } else { "data" };
         command.arg(body).arg(&envelope.body[..]);
-        let values = headers.iter().map(|(name, value)| name.len().max(value.len()));
-        let bytes_longest = values.max().unwrap_or_default().max(envelope.body.len()).max(stream.len());
-        Ok(Self { stream, command, bytes_longest, bytes })
+        Ok(Self { stream, command, bytes })
     }
 }
 
@@ -80,7 +87,7 @@ mod tests {
         let options = RedisOptions { maxlen, ..RedisOptions::new(SecretUrl::new("redis://h"), template) };
         let (report, _) = mpsc::unbounded_channel();
         let outbound = Outbound::new(1, 3, Arc::new(event), Some(7), report);
-        let message = Message::of(&options, &Encoder::new(format, Binding::Redis, "/s"), &outbound)?;
+        let message = Message::of(&options, &Encoder::new(format, Binding::Redis, "/s"), &outbound, 400)?;
         let words: Vec<String> = message
             .command
             .args_iter()
@@ -124,6 +131,15 @@ mod tests {
             assert_eq!(field(&fields, "postroom-position"), Some("7"));
             assert!(field(&fields, "data").is_some() && field(&fields, "event").is_none());
         }
+    }
+
+    #[test]
+    fn what_is_longer_than_the_server_takes_is_refused_for_good() {
+        let sized = |bytes: usize| event().bytes(JSON, "x".repeat(bytes));
+        assert!(message(Format::Raw, None, sized(400)).is_ok());
+        let failure = message(Format::Raw, None, sized(401)).unwrap_err();
+        assert_eq!(failure.code, "redis.too_large");
+        assert_eq!(message(Format::Raw, None, event().header("x", "y".repeat(401))).unwrap_err(), failure);
     }
 
     #[test]
