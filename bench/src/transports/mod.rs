@@ -1,6 +1,6 @@
 //! Transports against the real brokers: how much of what the bare client makes is left with the relay around it.
 //!
-//! Fed from the memory store; candidate and baseline in turn, in one run, the middle of three ratios. Needs the servers of
+//! Fed from the memory store; candidate and baseline in turn, in one run, the middle of five ratios. Needs the servers of
 //! `cargo xtask services up`.
 
 mod kafka;
@@ -24,7 +24,7 @@ use postroom_relay::{Observer, Relay, RelayOptions, RouteRun};
 const PAYLOAD_BYTES: usize = 300;
 /// Deliveries on their way at once.
 const WINDOW: usize = 16_384;
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 5;
 
 /// Runs one of them, or all.
 pub(crate) fn run(wanted: Option<&str>) -> ExitCode {

@@ -55,7 +55,7 @@ pub struct KafkaOptions {
     ///
     /// Zero makes many small requests; more than a few milliseconds is felt by every event.
     ///
-    /// Defaults to 2 ms.
+    /// Defaults to 1 ms.
     pub linger: Duration,
     /// How long an event may be without an acknowledgement before everything in flight is given up and sent anew.
     ///
@@ -76,7 +76,7 @@ impl KafkaOptions {
             sasl: None,
             acks: Acks::default(),
             compression: Compression::default(),
-            linger: Duration::from_millis(2),
+            linger: Duration::from_millis(1),
             timeout: Duration::from_secs(30),
         }
     }
@@ -255,7 +255,7 @@ mod tests {
             ("acks", "all"),
             ("enable.idempotence", "true"),
             ("message.timeout.ms", "0"),
-            ("linger.ms", "2.000"),
+            ("linger.ms", "1.000"),
         ] {
             assert_eq!(safe.get(name), Some(value), "{name}");
         }

@@ -1,5 +1,6 @@
 //! Reads on in the log: where the position rule meets the lanes.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use sqlx::Row as _;
@@ -13,29 +14,51 @@ use crate::database::{Kind, joined};
 use crate::error::Fault;
 
 /// Most and fewest fresh rows per lane and read.
-const READ_ROWS: std::ops::RangeInclusive<usize> = 64..=1024;
-
-/// With fewer rows in it a window is not worth another one.
-const WINDOW_ROWS_MIN: usize = 512;
+const READ_ROWS: RangeInclusive<usize> = 64..=1024;
 
 /// Most bytes of payloads that one read may bring; what is larger than its share is loaded when it is handed out.
 const READ_BYTES: usize = 32 << 20;
 
-/// Largest payload that comes along with so many rows.
-fn inline(rows: usize) -> i32 {
-    i32::try_from((READ_BYTES / rows.max(1)).clamp(1024, 8192)).unwrap_or(8192)
+/// How far a route reads at once. The routes of a store share what one would have alone: it is all in memory.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reach {
+    /// Most fresh rows per lane.
+    rows: usize,
+    bytes: usize,
+}
+
+impl Reach {
+    fn of(routes: usize) -> Self {
+        let routes = routes.max(1);
+        Self { rows: (READ_ROWS.end() / routes).max(*READ_ROWS.start()), bytes: READ_BYTES / routes }
+    }
+
+    /// Numbers of a window, in which there are rows of all lanes.
+    fn numbers(self) -> usize {
+        self.rows * 8
+    }
+
+    /// With fewer rows in it a window is not worth another one.
+    fn window_rows_min(self) -> usize {
+        self.numbers() / 16
+    }
+
+    /// Largest payload that comes along with so many rows.
+    fn inline(self, rows: usize) -> i32 {
+        i32::try_from((self.bytes / rows.max(1)).clamp(1024, 8192)).unwrap_or(8192)
+    }
 }
 
 impl State {
     /// The lanes to read on in, if one of them has fewer than `low` rows left: all that have room, because lanes are read
     /// together.
-    pub(super) fn unread(&self, open: &[i16], low: usize) -> Vec<i16> {
+    pub(super) fn unread(&self, open: &[i16], low: usize, reach: Reach) -> Vec<i16> {
         let goes_on = |lane: &&Lane| open.contains(&lane.number) && lane.full.is_empty() && !lane.complete;
         let lanes: Vec<&Lane> = self.lanes.values().filter(goes_on).collect();
         if !lanes.iter().any(|lane| lane.again.is_empty() && lane.ready.len() < low) {
             return Vec::new();
         }
-        let room = |lane: &&&Lane| lane.ready.len() < *READ_ROWS.end();
+        let room = |lane: &&&Lane| lane.ready.len() < reach.rows;
         lanes.iter().filter(room).map(|lane| lane.number).collect()
     }
 }
@@ -78,6 +101,10 @@ impl Shared {
         Ok(seen)
     }
 
+    pub(super) fn reach(&self) -> Reach {
+        Reach::of(self.inner.pulse.routes())
+    }
+
     /// Whether there are other routes to share reads with. Tests with a clock of their own see everything at once.
     fn shares(&self) -> bool {
         self.inner.clock().is_none() && self.inner.pulse.routes() > 1
@@ -85,16 +112,17 @@ impl Shared {
 
     /// Reads on in some lanes; says how many rows came.
     async fn read(&self, state: &mut State, lanes: &[i16], hand: &mut Hand) -> Result<usize, Fault> {
-        let rows = hand.rows().clamp(*READ_ROWS.start(), *READ_ROWS.end());
+        let rows = hand.rows().clamp(*READ_ROWS.start(), self.reach().rows);
         let begun = self.begin_read(state, lanes, rows);
         self.end_read(state, begun, hand).await
     }
 
     /// Begins to read on behind what waits to be handed out, if there is more: the server works while the engine does.
     pub(super) fn read_ahead(&self, state: &mut State, open: &[i16]) {
-        let lanes = state.unread(open, READ_ROWS.end() / 2);
+        let reach = self.reach();
+        let lanes = state.unread(open, reach.rows / 2, reach);
         if state.ahead.is_none() && !lanes.is_empty() {
-            state.ahead = Some(self.begin_read(state, &lanes, *READ_ROWS.end()));
+            state.ahead = Some(self.begin_read(state, &lanes, reach.rows));
         }
     }
 
@@ -102,10 +130,12 @@ impl Shared {
         let begun = self.inner.tail.begin(self.inner.wake.given());
         let lanes: Vec<&Lane> = lanes.iter().filter_map(|number| state.lanes.get(number)).collect();
         let positions: Vec<_> = lanes.iter().map(|lane| (lane.number, lane.position.clone())).collect();
-        let window = if state.sparse { None } else { Window::of(&positions, state.end) };
+        let reach = self.reach();
+        let numbers = i64::try_from(reach.numbers()).unwrap_or(i64::MAX);
+        let window = if state.sparse { None } else { Window::of(&positions, numbers, state.end) };
         let windowed = window.is_some();
         let question = Question {
-            inline: inline(lanes.len() * rows),
+            inline: reach.inline(lanes.len() * rows),
             lanes: positions,
             rows: i64::try_from(rows).unwrap_or(i64::MAX),
             window,
@@ -153,7 +183,7 @@ impl Shared {
             hand.aside.extend(lane.apply(one, wish));
         }
         // Where there are few numbers, only going through the index finds the next ones.
-        state.sparse = windowed && count < WINDOW_ROWS_MIN;
+        state.sparse = windowed && count < self.reach().window_rows_min();
         self.leave_out(state, &moment).await?;
         Ok(count)
     }
@@ -185,5 +215,22 @@ impl Shared {
             reader.texts = Texts::of(&self.inner.db.sql, reader.leaves.open());
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn routes_share_what_one_would_read_and_each_reads_some() {
+        let one = Reach::of(1);
+        assert_eq!((one.rows, one.numbers(), one.window_rows_min()), (1024, 8192, 512));
+        let five = Reach::of(5);
+        assert_eq!((five.rows, five.numbers()), (204, 1632));
+        assert_eq!(one.inline(16 * one.rows), 2048);
+        assert_eq!(five.inline(16 * five.rows), 2056);
+        assert_eq!(Reach::of(1000).rows, 64);
+        assert_eq!(Reach::of(0).rows, 1024, "a route that has just left");
     }
 }

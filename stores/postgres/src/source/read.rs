@@ -42,14 +42,11 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// How many numbers it goes on.
-    pub(crate) const NUMBERS: i64 = 8_192;
-
-    /// Around the foremost of these lanes, unless the log ends there.
-    pub(crate) fn of(lanes: &[(i16, Position)], end: i64) -> Option<Self> {
+    /// So many numbers on from the foremost of these lanes, unless the log ends there.
+    pub(crate) fn of(lanes: &[(i16, Position)], numbers: i64, end: i64) -> Option<Self> {
         let foremost = lanes.iter().map(|(_, position)| position.hwm).max()?;
-        let upto = foremost.saturating_add(Self::NUMBERS);
-        let together = || lanes.iter().filter(|(_, position)| position.hwm > foremost - Self::NUMBERS);
+        let upto = foremost.saturating_add(numbers);
+        let together = || lanes.iter().filter(|(_, position)| position.hwm > foremost - numbers);
         let above = together().map(|(_, position)| position.hwm).min()?;
         (upto < end).then(|| Self { lanes: together().map(|(lane, _)| *lane).collect(), above, upto })
     }
@@ -263,13 +260,13 @@ mod tests {
     #[test]
     fn a_window_goes_on_from_the_foremost_lane_and_leaves_out_those_far_behind() {
         let lanes = [(0, at(53_000)), (1, at(60_000)), (2, at(10)), (3, at(55_000))];
-        let window = Window::of(&lanes, 1_000_000).unwrap();
-        assert_eq!(window, Window { lanes: vec![0, 1, 3], above: 53_000, upto: 60_000 + Window::NUMBERS });
+        let window = Window::of(&lanes, 8_192, 1_000_000).unwrap();
+        assert_eq!(window, Window { lanes: vec![0, 1, 3], above: 53_000, upto: 68_192 });
     }
 
     #[test]
     fn near_the_end_there_is_no_window() {
-        assert_eq!(Window::of(&[(0, at(100))], 100 + Window::NUMBERS), None, "what is above the end is not known");
-        assert_eq!(Window::of(&[], 1_000_000), None);
+        assert_eq!(Window::of(&[(0, at(100))], 500, 600), None, "what is above the end is not known");
+        assert_eq!(Window::of(&[], 500, 1_000_000), None);
     }
 }

@@ -197,7 +197,7 @@ impl Shared {
                 all &= !rest;
                 break;
             }
-            let lanes = state.unread(open, 1);
+            let lanes = state.unread(open, 1, self.reach());
             if lanes.is_empty() {
                 break;
             }

@@ -28,7 +28,7 @@ pub(super) static KEYS: &[Key] = &[
     key("acks", Kind::Word(ACKS), r#""all""#, "Who must have an event; less than all also needs `allow_unsafe`."),
     optional("allow_unsafe", Kind::Flag, "false", "Allows `acks` that lose events when a broker dies."),
     key("compression", Kind::Word(COMPRESSION), r#""none""#, "How batches are compressed."),
-    key("linger", ANY, r#""2ms""#, "How long an event may wait for others to share its batch."),
+    key("linger", ANY, r#""1ms""#, "How long an event may wait for others to share its batch."),
     key("timeout", SOME, r#""30s""#, "How long an acknowledgement may take before all in flight is sent anew."),
 ];
 
