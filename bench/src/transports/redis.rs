@@ -51,15 +51,16 @@ async fn bare(connection: &MultiplexedConnection, stream: &str) -> f64 {
     for n in 0..COUNT / PIPELINE {
         let mut pipeline = ::redis::Pipeline::with_capacity(PIPELINE);
         for m in 0..PIPELINE {
-            let id = n * PIPELINE + m;
+            // As long as an event's.
+            let id = format!("{:036}", n * PIPELINE + m);
             pipeline.cmd("XADD").arg(stream).arg("*").arg("content-type").arg(postroom_core::JSON);
             pipeline
                 .arg("postroom-id")
-                .arg(id)
+                .arg(&id)
                 .arg("postroom-type")
                 .arg("bench.event")
                 .arg("postroom-position")
-                .arg(id);
+                .arg(n * PIPELINE + m);
             pipeline.arg("data").arg(&payload).ignore();
         }
         let mut connection = connection.clone();
