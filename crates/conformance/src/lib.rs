@@ -1,6 +1,9 @@
 //! The suites every store and every transport passes, the simulation and its checker, real servers for tests.
 
+mod log;
 pub mod servers;
 pub mod simulation;
 pub mod stores;
 pub mod transports;
+
+pub use log::Log;

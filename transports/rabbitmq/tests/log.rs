@@ -2,10 +2,10 @@
 //! the whole process whether anybody listens.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
-use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use postroom_conformance::Log;
 use postroom_conformance::servers::brokers::{PASSWORD, USER};
 use postroom_conformance::servers::proxy::Mode;
 use postroom_conformance::servers::{FaultProxy, Servers};
@@ -13,28 +13,6 @@ use postroom_conformance::transports::Post;
 use postroom_core::envelope::{Binding, Encoder, Format};
 use postroom_core::{Event, JSON, SecretUrl, Template, Transport as _};
 use postroom_rabbitmq::{RabbitMq, RabbitMqOptions};
-use tracing_subscriber::fmt::MakeWriter;
-
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().expect("no panic").extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Log {
-    type Writer = Self;
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
 
 /// To the default exchange, where no queue has the name of a type.
 fn transport(port: u16, password: &str) -> Arc<RabbitMq> {
@@ -73,7 +51,7 @@ async fn passwords_and_payloads_are_neither_logged_nor_reported_nor_shown() {
     let mut parcels = Post::new(stranger);
     said.push(failure(&mut parcels).await);
     parcels.close().await;
-    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let log = log.text();
     assert!(log.contains("postroom::rabbitmq") && log.contains("parcels"), "{log}");
     let said = said.join("\n");
     for code in ["rabbitmq.timeout", "rabbitmq.unreachable", "rabbitmq.login"] {

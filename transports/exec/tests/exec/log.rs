@@ -1,53 +1,23 @@
 //! What reaches the log, and what never does.
 
-use std::io;
-use std::sync::{Arc, Mutex};
-
-use tracing_subscriber::fmt::MakeWriter;
+use postroom_conformance::Log;
 
 use crate::workshop::{LONG, Workshop, event, failure};
 
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().expect("no panic").extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Log {
-    type Writer = Self;
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
-
-impl Log {
-    /// Collects what this thread logs; the runtime of these tests has no other.
-    fn collect() -> (Self, tracing::subscriber::DefaultGuard) {
-        let log = Self::default();
-        let subscriber = tracing_subscriber::fmt()
-            .with_writer(log.clone())
-            .with_ansi(false)
-            .with_max_level(tracing::Level::TRACE)
-            .finish();
-        (log, tracing::subscriber::set_default(subscriber))
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8(self.0.lock().expect("no panic").clone()).expect("it is text")
-    }
+/// Collects what this thread logs; the runtime of these tests has no other.
+fn collect() -> (Log, tracing::subscriber::DefaultGuard) {
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt()
+        .with_writer(log.clone())
+        .with_ansi(false)
+        .with_max_level(tracing::Level::TRACE)
+        .finish();
+    (log, tracing::subscriber::set_default(subscriber))
 }
 
 #[tokio::test]
 async fn stderr_goes_to_the_log_line_by_line_and_long_lines_are_cut() {
-    let (log, _guard) = Log::collect();
+    let (log, _guard) = collect();
     let workshop = Workshop::new();
     workshop.rule("a", "stderr");
     let mut post = workshop.post("serve", LONG);
@@ -62,7 +32,7 @@ async fn stderr_goes_to_the_log_line_by_line_and_long_lines_are_cut() {
 
 #[tokio::test]
 async fn the_last_words_of_a_dying_child_are_logged() {
-    let (log, _guard) = Log::collect();
+    let (log, _guard) = collect();
     let workshop = Workshop::new();
     workshop.rule("a", "last-words");
     let mut post = workshop.post("serve", LONG);
@@ -74,7 +44,7 @@ async fn the_last_words_of_a_dying_child_are_logged() {
 
 #[tokio::test]
 async fn rubbish_is_logged_by_what_is_wrong_with_it_and_payloads_never() {
-    let (log, _guard) = Log::collect();
+    let (log, _guard) = collect();
     let workshop = Workshop::new();
     for word in ["rubbish", "stranger", "die"] {
         workshop.rule(word, word);

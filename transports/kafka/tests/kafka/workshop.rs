@@ -1,16 +1,15 @@
 //! What the tests have in common: transports with short words, events, and a log that everybody writes to.
 
 use std::collections::HashMap;
-use std::io;
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use postroom_conformance::Log;
 use postroom_conformance::transports::Post;
 use postroom_core::envelope::{Binding, Encoder, Format};
 use postroom_core::{Event, Failure, FailureKind, JSON, Outbound, Outcome, Template};
 use postroom_kafka::{Kafka, KafkaOptions};
 use tokio::sync::mpsc;
-use tracing_subscriber::fmt::MakeWriter;
 
 use crate::cluster::Cluster;
 
@@ -76,31 +75,9 @@ static LOG: LazyLock<Log> = LazyLock::new(|| {
     log
 });
 
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().expect("no panic").extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Log {
-    type Writer = Self;
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
-
 /// The lines logged so far that contain this.
 pub(crate) fn logged(word: &str) -> Vec<String> {
-    let text = String::from_utf8(LOG.0.lock().expect("no panic").clone()).expect("it is text");
-    text.lines().filter(|line| line.contains(word)).map(str::to_owned).collect()
+    LOG.text().lines().filter(|line| line.contains(word)).map(str::to_owned).collect()
 }
 
 /// Delivers as a relay would, what was unavailable again and again: what became of each, and in how many rounds.

@@ -1,37 +1,14 @@
 //! What never reaches a log, an error or a `Debug`: secrets, payloads, the path and the query of the URL.
 
-use std::io;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use postroom_conformance::Log;
 use postroom_core::SecretUrl;
 use postroom_webhook::signature::SigningKey;
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt::MakeWriter;
 
 use crate::hostile::answering;
 use crate::receiver::{LONG, Receiver, Rule, event, failure, http, post, webhook};
-
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().expect("no panic").extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Log {
-    type Writer = Self;
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
 
 #[tokio::test]
 async fn secrets_and_payloads_are_shown_nowhere() {
@@ -67,7 +44,7 @@ async fn secrets_and_payloads_are_shown_nowhere() {
     options.proxy = Some(SecretUrl::new(format!("http://relay:canary@127.0.0.1:{cut}")));
     told.push(format!("{options:?} {:?}", failure(&mut post(options.clone()), "proxied").await));
 
-    let logged = String::from_utf8(log.0.lock().expect("no panic").clone()).expect("it is text");
+    let logged = log.text();
     assert!(logged.contains("postroom::webhook"), "nothing was logged, so nothing was proven");
     let told = told.join("\n");
     assert!(told.contains("webhook.status_401") && told.contains("webhook.cut"), "{told}");
