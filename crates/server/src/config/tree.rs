@@ -195,10 +195,7 @@ impl Table {
     }
 
     /// The yes or no at a key; no when there is none.
-    #[cfg_attr(
-        not(all(feature = "kafka", feature = "rabbitmq", feature = "nats", feature = "redis", feature = "webhook")),
-        allow(dead_code, reason = "some are of one transport")
-    )]
+    #[cfg(any(feature = "kafka", feature = "rabbitmq", feature = "webhook"))]
     pub(crate) fn flag(&self, name: &str) -> bool {
         self.get(name).and_then(Node::flag).unwrap_or_default()
     }

@@ -63,7 +63,8 @@ pub(super) fn describe(options: &NatsOptions) -> String {
     format!("nats {} {} at {server}", options.stream, options.subject.as_str())
 }
 
-/// Tells the routes that go into one stream of each other. By the stream's name alone: one server has many.
+/// Tells the routes that go into one stream of each other. By the stream's name alone: a server may be
+/// written in many ways.
 pub(in super::super) fn tell_of_each_other(routes: &mut [RouteConfig]) {
     let stream = |route: &RouteConfig| match &route.to {
         Target::Nats(options) => Some(options.stream.clone()),
