@@ -3,6 +3,7 @@
 //! What the parts may be is decided here; which characters a whole name may have is the transport's business.
 
 use serde_json::Value;
+use std::borrow::Cow;
 
 use crate::event::Event;
 use crate::failure::Failure;
@@ -108,7 +109,10 @@ impl Template {
     /// Types are hierarchies made by developers, so their dots structure the name. Everything else is data: a dot in a
     /// tenant would put its events where another's are looked for, and is refused. So are wildcards, white space and
     /// control characters everywhere.
-    pub fn render(&self, event: &Event) -> Result<String, Failure> {
+    pub fn render(&self, event: &Event) -> Result<Cow<'_, str>, Failure> {
+        if let Some(name) = self.fixed() {
+            return Ok(Cow::Borrowed(name));
+        }
         let mut name = String::with_capacity(self.text.len() + 16);
         for piece in &self.pieces {
             match piece {
@@ -132,7 +136,7 @@ impl Template {
                 }
             }
         }
-        Ok(name)
+        Ok(Cow::Owned(name))
     }
 }
 
@@ -208,7 +212,11 @@ mod tests {
     }
 
     fn rendered(text: &str, event: &Event) -> Result<String, String> {
-        Template::parse(text, &[("prefix", "Shop")]).unwrap().render(event).map_err(|f| f.code.into_owned())
+        Template::parse(text, &[("prefix", "Shop")])
+            .unwrap()
+            .render(event)
+            .map(Cow::into_owned)
+            .map_err(|f| f.code.into_owned())
     }
 
     #[test]

@@ -99,7 +99,7 @@ pub struct Outbound {
     pub position: Option<i64>,
     /// Set when the event is dead and goes to the transport's place for such, by its leave ([`Capabilities::buries`]).
     /// It counts as a dead letter when this is reported `Ok`, and is tried again when not.
-    pub burial: Option<Burial>,
+    pub burial: Option<Box<Burial>>,
     report: Option<mpsc::UnboundedSender<(u64, Outcome)>>,
 }
 

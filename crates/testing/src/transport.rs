@@ -199,7 +199,7 @@ impl ScriptedTransport {
             event: Arc::clone(&outbound.event),
             attempt: outbound.attempt,
             position: outbound.position,
-            burial: outbound.burial.clone(),
+            burial: outbound.burial.as_deref().cloned(),
         };
         let mut state = self.lock();
         let reply = match &state.down {

@@ -32,10 +32,7 @@ pub(crate) fn topic<'a>(options: &'a KafkaOptions, outbound: &Outbound) -> Resul
         None => &options.topic,
         Some(_) => options.dlq_topic.as_ref().ok_or_else(no_dlq_topic)?,
     };
-    match template.fixed() {
-        Some(name) => Ok(Cow::Borrowed(name)),
-        None => template.render(&outbound.event).map(Cow::Owned),
-    }
+    template.render(&outbound.event)
 }
 
 fn no_dlq_topic() -> Failure {

@@ -29,7 +29,7 @@ impl Message {
         outbound: &Outbound,
     ) -> Result<Self, Failure> {
         let event = &outbound.event;
-        let subject = subject(options.subject.render(event)?, &event.id)?;
+        let subject = subject(options.subject.render(event)?.into_owned(), &event.id)?;
         let envelope = encoder.encode(event, outbound.position)?;
         let mut headers = HeaderMap::new();
         // The attempt is no part of it, or a second attempt would not be known for one.
@@ -45,7 +45,7 @@ impl Message {
                 continue;
             }
             let parsed = name.parse::<HeaderName>().map_err(|_| unfit(name, "name", &event.id))?;
-            headers.insert(parsed, value(text.clone(), name, &event.id)?);
+            headers.insert(parsed, value(text.to_string(), name, &event.id)?);
             identified |= name == "ce-id" || name == "postroom-id";
         }
         if !identified {

@@ -7,8 +7,7 @@ use postroom_core::driver::DriverTask;
 use postroom_core::envelope::Encoder;
 use postroom_core::{Capabilities, Finding, Outbound, Transport};
 
-use crate::driver::{Driver, Setting, report_all};
-use crate::message::Message;
+use crate::driver::{Driver, Setting};
 use crate::options::RabbitMqOptions;
 use crate::{check, failures};
 
@@ -16,15 +15,14 @@ use crate::{check, failures};
 #[derive(Debug)]
 pub struct RabbitMq {
     setting: Arc<Setting>,
-    encoder: Encoder,
-    driver: DriverTask<Vec<Message>>,
+    driver: DriverTask<Vec<Outbound>>,
 }
 
 impl RabbitMq {
     /// A transport for this route. Nothing is opened before the first delivery.
     pub fn new(route: impl Into<String>, options: RabbitMqOptions, encoder: Encoder) -> Self {
-        let setting = Arc::new(Setting { route: route.into(), options });
-        Self { setting, encoder, driver: DriverTask::default() }
+        let setting = Arc::new(Setting { route: route.into(), options, encoder });
+        Self { setting, driver: DriverTask::default() }
     }
 }
 
@@ -35,16 +33,10 @@ impl Transport for RabbitMq {
     }
 
     async fn deliver(&self, batch: Vec<Outbound>) {
-        let options = &self.setting.options;
-        let messages: Vec<Message> =
-            batch.into_iter().filter_map(|outbound| Message::of(outbound, options, &self.encoder)).collect();
-        if messages.is_empty() {
-            return;
-        }
         if let Err(refused) =
-            self.driver.hand_over(messages, |batches| Driver::new(Arc::clone(&self.setting), batches).run())
+            self.driver.hand_over(batch, |batches| Driver::new(Arc::clone(&self.setting), batches).run())
         {
-            report_all(refused, &failures::closed());
+            Outbound::report_all(refused, &failures::closed());
         }
     }
 

@@ -17,13 +17,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use postroom_core::driver::at;
+use postroom_core::envelope::Encoder;
 use postroom_core::{Failure, Outbound, Outcome, Receipt};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
 use crate::address::Address;
 use crate::connection::{Connection, Ending, Heard};
-use crate::message::Message;
+use crate::message::{Message, Sent};
 use crate::options::RabbitMqOptions;
 use crate::suspects::{Guilt, Suspects};
 use crate::topology::setup::{self, NotInPlace};
@@ -38,15 +39,16 @@ pub(crate) const GOODBYE: Duration = Duration::from_secs(2);
 pub(crate) struct Setting {
     pub(crate) route: String,
     pub(crate) options: RabbitMqOptions,
+    pub(crate) encoder: Encoder,
 }
 
 /// Owns the connection.
 #[derive(Debug)]
 pub(crate) struct Driver {
     setting: Arc<Setting>,
-    batches: mpsc::UnboundedReceiver<Vec<Message>>,
+    batches: mpsc::UnboundedReceiver<Vec<Outbound>>,
     /// Handed over and not yet published.
-    queue: VecDeque<Message>,
+    queue: VecDeque<Outbound>,
     suspects: Suspects,
 }
 
@@ -55,7 +57,7 @@ pub(crate) struct Driver {
 struct Open {
     address: Address,
     connection: Connection,
-    window: Window<Message>,
+    window: Window<Sent>,
     /// Why nothing may be published now.
     blocked: Option<Failure>,
     /// Whether what is on its way is a suspect, alone.
@@ -70,7 +72,7 @@ enum Stop {
 }
 
 impl Driver {
-    pub(crate) fn new(setting: Arc<Setting>, batches: mpsc::UnboundedReceiver<Vec<Message>>) -> Self {
+    pub(crate) fn new(setting: Arc<Setting>, batches: mpsc::UnboundedReceiver<Vec<Outbound>>) -> Self {
         Self { setting, batches, queue: VecDeque::new(), suspects: Suspects::default() }
     }
 
@@ -132,28 +134,30 @@ impl Driver {
     /// Publishes what may be: everything, or a suspect alone.
     fn publish(&mut self, open: &mut Open) {
         if let Some(failure) = &open.blocked {
-            report_all(self.queue.drain(..), failure);
+            Outbound::report_all(self.queue.drain(..), failure);
         }
-        let options = &self.setting.options;
+        let Setting { options, encoder, .. } = &*self.setting;
         let frame_max = open.connection.frame_max();
         let until = Instant::now() + options.timeout;
-        while let Some(message) = self.queue.front() {
-            let suspect = self.suspects.goes_alone(message.id());
+        while let Some(outbound) = self.queue.front() {
+            let suspect = self.suspects.goes_alone(&outbound.event.id);
             if open.window.waiting() > 0 && (suspect || open.suspect) {
                 return;
             }
-            let Some(message) = self.queue.pop_front() else { return };
-            let over = self.suspects.over_limit(message.body_bytes());
-            let written = match over {
-                Some(limit) => Err(failures::too_large(message.body_bytes(), limit)),
-                None => message.write(open.connection.output(), &options.exchange, frame_max),
-            };
-            match written {
-                Ok(()) => {
-                    open.suspect = suspect;
-                    open.window.add(message, until);
+            let Some(outbound) = self.queue.pop_front() else { return };
+            let written = Message::of(&outbound, options, encoder).and_then(|message| {
+                let body_bytes = message.body_bytes();
+                match self.suspects.over_limit(body_bytes) {
+                    Some(limit) => Err(failures::too_large(body_bytes, limit)),
+                    None => message.write(open.connection.output(), &options.exchange, frame_max).map(|()| body_bytes),
                 }
-                Err(failure) => message.outbound.report(Err(failure)),
+            });
+            match written {
+                Ok(body_bytes) => {
+                    open.suspect = suspect;
+                    open.window.add(Sent { outbound, body_bytes }, until);
+                }
+                Err(failure) => outbound.report(Err(failure)),
             }
         }
     }
@@ -180,18 +184,18 @@ impl Driver {
         Ok(())
     }
 
-    fn settle(&mut self, window: &mut Window<Message>, heard: Heard) -> Result<(), Ending> {
+    fn settle(&mut self, window: &mut Window<Sent>, heard: Heard) -> Result<(), Ending> {
         let options = &self.setting.options;
         match heard {
             Heard::Confirm { tag, multiple, accepted } => {
-                let told = window.answered(tag, multiple, |message, returned| {
-                    self.suspects.clear(message.id());
-                    message.outbound.report(outcome(options, accepted, returned));
+                let told = window.answered(tag, multiple, |sent, returned| {
+                    self.suspects.clear(sent.id());
+                    sent.outbound.report(outcome(options, accepted, returned));
                 });
                 told.map_err(|_| Ending::Garbled(format!("a confirm of message {tag}, which was never sent")))
             }
             Heard::Returned { message_id, why } => {
-                window.returned(&why, |message| message.id() == message_id);
+                window.returned(&why, |sent| sent.id() == message_id);
                 Ok(())
             }
             other => Err(Ending::Garbled(format!("{other:?} where nothing was asked for"))),
@@ -206,13 +210,13 @@ impl Driver {
         match &ending {
             Ending::Channel(closing) | Ending::Connection(closing) => {
                 let guilty = self.suspects.accuse(closing, unanswered, &in_doubt);
-                for (message, guilt) in in_doubt.into_iter().zip(guilty) {
+                for (sent, guilt) in in_doubt.into_iter().zip(guilty) {
                     let failure = match guilt {
-                        Some(Guilt::TooLarge { limit }) => failures::too_large(message.body_bytes(), limit),
+                        Some(Guilt::TooLarge { limit }) => failures::too_large(sent.body_bytes, limit),
                         Some(Guilt::Alone) => failures::refused_for_good(closing),
                         None => failure.clone(),
                     };
-                    message.outbound.report(Err(failure));
+                    sent.outbound.report(Err(failure));
                 }
             }
             _ => {
@@ -225,7 +229,7 @@ impl Driver {
     }
 
     fn timed_out(&mut self, mut open: Open) {
-        let id = open.window.first().map_or_else(String::new, |(message, _)| message.id().to_owned());
+        let id = open.window.first().map_or_else(String::new, |(sent, _)| sent.id().to_owned());
         let failure = failures::timed_out(&open.address, &id, self.setting.options.timeout);
         self.warn(&failure, open.window.waiting());
         self.suspects.forget_limit();
@@ -251,7 +255,7 @@ impl Driver {
 
     /// What was never published.
     fn give_back(&mut self, failure: &Failure) {
-        report_all(self.queue.drain(..), failure);
+        Outbound::report_all(self.queue.drain(..), failure);
     }
 
     fn warn(&self, failure: &Failure, in_flight: usize) {
@@ -296,6 +300,6 @@ fn outcome(options: &RabbitMqOptions, accepted: bool, returned: Option<String>) 
     }
 }
 
-pub(crate) fn report_all(messages: impl IntoIterator<Item = Message>, failure: &Failure) {
-    Outbound::report_all(messages.into_iter().map(|message| message.outbound), failure);
+fn report_all(sent: impl IntoIterator<Item = Sent>, failure: &Failure) {
+    Outbound::report_all(sent.into_iter().map(|sent| sent.outbound), failure);
 }

@@ -8,7 +8,7 @@
 
 use std::collections::HashSet;
 
-use crate::message::Message;
+use crate::message::Sent;
 use crate::wire::decode::Closing;
 
 /// The codes with which a broker closes on what a message is: content too large, precondition failed, frame error,
@@ -55,14 +55,14 @@ impl Suspects {
     }
 
     /// Finds out who is to blame that the channel was closed; `unanswered` are all that were on it. One answer per message.
-    pub(crate) fn accuse(&mut self, closing: &Closing, unanswered: usize, in_doubt: &[Message]) -> Vec<Option<Guilt>> {
+    pub(crate) fn accuse(&mut self, closing: &Closing, unanswered: usize, in_doubt: &[Sent]) -> Vec<Option<Guilt>> {
         if !ABOUT_A_MESSAGE.contains(&closing.code) {
             self.forget_limit();
             return vec![None; in_doubt.len()];
         }
         if let Some(limit) = named_limit(&closing.text) {
             self.body_bytes_max = Some(limit);
-            let guilty = |m: &Message| (m.body_bytes() > limit).then_some(Guilt::TooLarge { limit });
+            let guilty = |sent: &Sent| (sent.body_bytes > limit).then_some(Guilt::TooLarge { limit });
             let found: Vec<_> = in_doubt.iter().map(guilty).collect();
             if found.iter().any(Option::is_some) {
                 return found;
@@ -75,7 +75,7 @@ impl Suspects {
         if self.ids.len() + in_doubt.len() > SUSPECTS_MAX {
             self.ids.clear();
         }
-        self.ids.extend(in_doubt.iter().map(|message| message.id().to_owned()));
+        self.ids.extend(in_doubt.iter().map(|sent| sent.id().to_owned()));
         vec![None; in_doubt.len()]
     }
 }

@@ -92,10 +92,10 @@ impl Transport for Redis {
     }
 }
 
-/// Deliveries of one pipeline, each with its stream.
+/// Deliveries of one pipeline.
 #[derive(Debug)]
 struct Chunk {
-    deliveries: Vec<(Outbound, String)>,
+    deliveries: Vec<Outbound>,
     until: Instant,
 }
 
@@ -197,7 +197,7 @@ impl Driver {
                     Ok(message) => {
                         bytes += message.bytes;
                         commands.add_command(message.command);
-                        chunk.deliveries.push((outbound, message.stream));
+                        chunk.deliveries.push(outbound);
                     }
                     Err(failure) => outbound.report(Err(failure)),
                 }
@@ -226,8 +226,9 @@ impl Driver {
         };
         self.in_flight -= chunk.deliveries.len();
         let too_few = self.shared.options.wait_replicas.and_then(|wanted| too_few(wanted, answers.pop()));
-        for (n, (outbound, stream)) in chunk.deliveries.into_iter().enumerate() {
-            let outcome = failures::outcome(answers.get(n).unwrap_or(&Value::Nil), &stream);
+        for (n, outbound) in chunk.deliveries.into_iter().enumerate() {
+            let stream = self.shared.options.stream.render(&outbound.event);
+            let outcome = stream.and_then(|stream| failures::outcome(answers.get(n).unwrap_or(&Value::Nil), &stream));
             self.leaving |= outcome.as_ref().is_err_and(|failure| failure.code == "redis.read_only");
             outbound.report(match (&too_few, outcome) {
                 (Some(failure), Ok(_)) => Err(failure.clone()),
@@ -253,7 +254,7 @@ impl Driver {
 
     fn timed_out(&mut self) {
         let overdue = self.chunks.front().and_then(|chunk| chunk.deliveries.first());
-        let (Some(connection), Some((overdue, _))) = (&self.connection, overdue) else { return };
+        let (Some(connection), Some(overdue)) = (&self.connection, overdue) else { return };
         self.give_up(&failures::timeout(&connection.server, &overdue.event.id, self.shared.options.timeout));
     }
 
@@ -267,7 +268,7 @@ impl Driver {
             );
         }
         (self.answers, self.leaving, self.in_flight) = (FuturesOrdered::new(), false, 0);
-        let waiting = self.chunks.drain(..).flat_map(|chunk| chunk.deliveries).map(|(outbound, _)| outbound);
+        let waiting = self.chunks.drain(..).flat_map(|chunk| chunk.deliveries);
         Outbound::report_all(waiting.chain(self.queue.drain(..)), failure);
     }
 }

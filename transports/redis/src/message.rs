@@ -14,8 +14,6 @@ const OURS: [&str; 2] = ["data", "event"];
 
 /// What is sent.
 pub(crate) struct Message {
-    /// The stream it goes to.
-    pub(crate) stream: String,
     pub(crate) command: Cmd,
     /// Of all of it.
     pub(crate) bytes: usize,
@@ -41,7 +39,7 @@ impl Message {
         let sizes = headers.iter().map(|(name, value)| name.len() + value.len());
         let bytes = stream.len() + event.id.len() + envelope.body.len() + sizes.sum::<usize>();
         let mut command = Cmd::with_capacity(10 + 2 * headers.len(), bytes + 48);
-        command.arg("XADD").arg(&stream);
+        command.arg("XADD").arg(&*stream);
         if let Some(length) = options.maxlen {
             command.arg("MAXLEN").arg("~").arg(length);
         }
@@ -54,20 +52,20 @@ impl Message {
                 continue;
             }
             identified |= name == "ce_id" || name == "postroom-id";
-            command.arg(name).arg(value);
+            command.arg(&**name).arg(&**value);
         }
         if !identified {
             command.arg("postroom-id").arg(&event.id);
         }
         let body = if envelope.content_type == STRUCTURED { "event" } else { "data" };
         command.arg(body).arg(&envelope.body[..]);
-        Ok(Self { stream, command, bytes })
+        Ok(Self { command, bytes })
     }
 }
 
 impl std::fmt::Debug for Message {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Message").field("stream", &self.stream).field("bytes", &self.bytes).finish_non_exhaustive()
+        f.debug_struct("Message").field("bytes", &self.bytes).finish_non_exhaustive()
     }
 }
 

@@ -56,7 +56,7 @@ impl Requests {
         Ok(request)
     }
 
-    fn headers(&self, event: &Event, envelope: &Envelope, timestamp: i64) -> Result<HeaderMap, Failure> {
+    fn headers(&self, event: &Event, envelope: &Envelope<'_>, timestamp: i64) -> Result<HeaderMap, Failure> {
         let mut headers = HeaderMap::with_capacity(envelope.headers.len() + 8);
         headers.insert(CONTENT_TYPE, value("content-type", &envelope.content_type)?);
         let id = id(&event.id);
@@ -80,10 +80,11 @@ impl Requests {
 }
 
 /// How many of the envelope's headers are the event's own: the encoder puts them last, or leaves them all out.
-fn events_own(envelope: &Envelope, event: &Event) -> usize {
+fn events_own(envelope: &Envelope<'_>, event: &Event) -> usize {
     let count = event.headers.len();
     let last = envelope.headers.len().checked_sub(count).map(|n| &envelope.headers[n..]).unwrap_or_default();
-    if last.iter().map(|(k, v)| (k, v)).eq(&event.headers) { count } else { 0 }
+    let own = event.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    if last.iter().map(|(name, value)| (&**name, &**value)).eq(own) { count } else { 0 }
 }
 
 fn is_reserved(name: &str) -> bool {

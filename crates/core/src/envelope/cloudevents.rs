@@ -1,12 +1,14 @@
 //! CloudEvents 1.0, structured JSON and binary headers.
 
+use std::borrow::Cow;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value;
 
-use super::{Binding, Envelope, position_header};
+use super::{Binding, Header};
 use crate::event::Event;
 use crate::failure::Failure;
 
@@ -28,26 +30,52 @@ const RESERVED: [&str; 15] = [
     "tenant",
     "traceparent",
 ];
-const STRUCTURED: &str = "application/cloudevents+json";
+/// Content type of an envelope that says everything itself.
+pub(super) const STRUCTURED: &str = "application/cloudevents+json";
 
-/// The payload as it is, everything else in headers as the transport spells them.
-pub(super) fn binary(event: &Event, position: Option<i64>, source: &str, binding: Binding) -> Envelope {
-    let header = |(name, value): (String, String)| (format!("{}{name}", binding.prefix()), binding.value(value));
-    let mut headers: Vec<(String, String)> = attributes(event, position, source).into_iter().map(header).collect();
-    headers.extend(position_header(position));
-    headers.extend(event.headers.iter().map(|(k, v)| (k.clone(), v.clone())));
-    Envelope { content_type: event.content_type.clone(), headers, body: event.payload.clone() }
+/// How an attribute's name is spelt: as it is, or as a header of either kind.
+#[derive(Debug, Clone, Copy)]
+struct Name([&'static str; 3]);
+
+const PLAIN: usize = 0;
+const UNDERSCORE: usize = 1;
+const DASH: usize = 2;
+const PREFIXES: [&str; 3] = ["", "ce_", "ce-"];
+
+macro_rules! name {
+    ($name:literal) => {
+        Name([$name, concat!("ce_", $name), concat!("ce-", $name)])
+    };
+}
+
+/// Everything but the payload as headers, as the transport spells them.
+pub(super) fn headers<'a>(
+    event: &'a Event,
+    position: Option<i64>,
+    source: &'a str,
+    binding: Binding,
+    headers: &mut Vec<Header<'a>>,
+) {
+    let spelling = match binding {
+        Binding::Kafka | Binding::Redis => UNDERSCORE,
+        Binding::Http | Binding::Nats | Binding::Amqp => DASH,
+    };
+    attributes(event, position, source, spelling, |name, value| headers.push((name, binding.value(value))));
 }
 
 /// One JSON object; a JSON payload stands in `data` byte for byte, any other in `data_base64`.
-pub(super) fn structured(event: &Event, position: Option<i64>, source: &str) -> Result<Envelope, Failure> {
+pub(super) fn structured(event: &Event, position: Option<i64>, source: &str) -> Result<Bytes, Failure> {
     let mut body = Vec::with_capacity(event.payload.len() + 512);
     let mut json = serde_json::Serializer::new(&mut body);
     let write = |json: &mut serde_json::Serializer<&mut Vec<u8>>| -> Result<(), serde_json::Error> {
         let mut map = json.serialize_map(None)?;
-        for (name, value) in attributes(event, position, source) {
-            map.serialize_entry(&name, &value)?;
-        }
+        let mut written = Ok(());
+        attributes(event, position, source, PLAIN, |name, value| {
+            if written.is_ok() {
+                written = map.serialize_entry(&name, &value);
+            }
+        });
+        written?;
         map.serialize_entry("datacontenttype", &event.content_type)?;
         match event.payload_json() {
             Some(data) => map.serialize_entry("data", data)?,
@@ -59,52 +87,57 @@ pub(super) fn structured(event: &Event, position: Option<i64>, source: &str) -> 
         return Err(super::not_json(event));
     }
     write(&mut json).map_err(|e| Failure::permanent("envelope.json", e.to_string()))?;
-    let headers = position_header(position).into_iter().collect();
-    Ok(Envelope { content_type: STRUCTURED.to_owned(), headers, body: Bytes::from(body) })
+    Ok(Bytes::from(body))
 }
 
 /// Context attributes and extensions, as text, in a fixed order.
-fn attributes(event: &Event, position: Option<i64>, source: &str) -> Vec<(String, String)> {
-    let mut list = Vec::with_capacity(12);
-    let mut add = |name: &str, value: &str| list.push((name.to_owned(), value.to_owned()));
-    add("specversion", "1.0");
-    add("id", &event.id);
-    add("source", source);
-    add("type", &event.event_type);
+fn attributes<'a>(
+    event: &'a Event,
+    position: Option<i64>,
+    source: &'a str,
+    spelling: usize,
+    mut add: impl FnMut(Cow<'a, str>, Cow<'a, str>),
+) {
+    let mut ours = |name: Name, value: Cow<'a, str>| add(Cow::Borrowed(name.0[spelling]), value);
+    ours(name!("specversion"), Cow::Borrowed("1.0"));
+    ours(name!("id"), Cow::Borrowed(&event.id));
+    ours(name!("source"), Cow::Borrowed(source));
+    ours(name!("type"), Cow::Borrowed(&event.event_type));
     if let Some(subject) = &event.aggregate_id {
-        add("subject", subject);
+        ours(name!("subject"), Cow::Borrowed(subject));
     }
-    add("time", &event.occurred_at.to_string());
+    ours(name!("time"), Cow::Owned(event.occurred_at.to_string()));
     if let Some(key) = event.ordering_key() {
-        add("partitionkey", key);
+        ours(name!("partitionkey"), Cow::Borrowed(key));
     }
     if let Some(number) = position {
-        add("sequence", &format!("{number:020}"));
+        ours(name!("sequence"), Cow::Owned(format!("{number:020}")));
     }
-    add("correlationid", event.correlation());
+    ours(name!("correlationid"), Cow::Borrowed(event.correlation()));
     if let Some(cause) = &event.causation_id {
-        add("causationid", cause);
+        ours(name!("causationid"), Cow::Borrowed(cause));
     }
     if let Some(tenant) = &event.tenant {
-        add("tenant", tenant);
+        ours(name!("tenant"), Cow::Borrowed(tenant));
     }
     if let Some(trace) = event.headers.get("traceparent") {
-        add("traceparent", trace);
+        ours(name!("traceparent"), Cow::Borrowed(trace));
     }
+    let mut extensions: Vec<String> = Vec::new();
     for (name, value) in &event.attributes {
         let name: String = name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
         let text = match value {
             Value::Null => continue,
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
+            Value::String(text) => Cow::Borrowed(text.as_str()),
+            other => Cow::Owned(other.to_string()),
         };
         // An extension may not take the name of a context attribute or of one of ours.
-        let taken = RESERVED.contains(&name.as_str()) || list.iter().any(|(taken, _)| *taken == name);
-        if !name.is_empty() && !taken {
-            list.push((name, text));
+        if name.is_empty() || RESERVED.contains(&name.as_str()) || extensions.contains(&name) {
+            continue;
         }
+        add(Cow::Owned(format!("{}{name}", PREFIXES[spelling])), text);
+        extensions.push(name);
     }
-    list
 }
 
 #[cfg(test)]
@@ -133,7 +166,8 @@ mod tests {
     #[test]
     fn structured_carries_the_payload_byte_for_byte() {
         let encoder = Encoder::new(Format::CloudEventsStructured, Binding::Http, "/postroom/main");
-        let envelope = encoder.encode(&event(), Some(42)).unwrap();
+        let event = event();
+        let envelope = encoder.encode(&event, Some(42)).unwrap();
         let text = String::from_utf8(envelope.body.to_vec()).unwrap();
         assert!(text.ends_with(r#""data":{ "z": 1, "a": 12345678901234567890 }}"#), "{text}");
         assert!(!text.contains("\"no\""), "a scope field pretends to be something else: {text}");
@@ -160,9 +194,10 @@ mod tests {
     #[test]
     fn binary_puts_attributes_into_headers_and_leaves_the_payload_alone() {
         let encoder = Encoder::new(Format::CloudEventsBinary, Binding::Kafka, "/postroom/main");
-        let envelope = encoder.encode(&event(), None).unwrap();
-        assert_eq!(envelope.body, event().payload);
-        let header = |name: &str| envelope.headers.iter().find(|(k, _)| k == name).map(|(_, v)| v.as_str());
+        let event = event();
+        let envelope = encoder.encode(&event, None).unwrap();
+        assert_eq!(envelope.body, event.payload);
+        let header = |name: &str| envelope.headers.iter().find(|(k, _)| k == name).map(|(_, v)| &**v);
         assert_eq!(header("ce_id"), Some("e-1"));
         assert_eq!(header("ce_sequence"), None, "no position, no sequence");
         assert_eq!(header("traceparent"), Some("00-abc-def-01"));
@@ -178,20 +213,22 @@ mod tests {
             (Binding::Http, "ce-subject", "Gr%C3%BC%C3%9Fe%20100%25", None),
             (Binding::Nats, "ce-subject", "Gr%C3%BC%C3%9Fe%20100%25", Some("ce-datacontenttype")),
         ] {
-            let envelope = Encoder::new(Format::CloudEventsBinary, binding, "/s").encode(&event, None).unwrap();
-            let header = |name: &str| envelope.headers.iter().find(|(k, _)| k == name).map(|(_, v)| v.as_str());
+            let encoder = Encoder::new(Format::CloudEventsBinary, binding, "/s");
+            let envelope = encoder.encode(&event, None).unwrap();
+            let header = |name: &str| envelope.headers.iter().find(|(k, _)| k == name).map(|(_, v)| &**v);
             assert_eq!(header(name), Some(subject), "{binding:?}");
             assert_eq!(content_type.and_then(header), content_type.map(|_| JSON), "{binding:?}");
         }
-        let nats = Encoder::new(Format::CloudEventsStructured, Binding::Nats, "/s").encode(&event, None).unwrap();
-        assert_eq!(nats.headers[0], ("content-type".to_owned(), STRUCTURED.to_owned()));
+        let encoder = Encoder::new(Format::CloudEventsStructured, Binding::Nats, "/s");
+        assert_eq!(encoder.encode(&event, None).unwrap().headers[0], ("content-type".into(), STRUCTURED.into()));
     }
 
     #[test]
     fn bytes_that_are_not_json_travel_as_base64() {
         let encoder = Encoder::new(Format::CloudEventsStructured, Binding::Http, "/s");
         for (bytes, text) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")] {
-            let envelope = encoder.encode(&event().bytes("text/plain", bytes), None).unwrap();
+            let event = event().bytes("text/plain", bytes);
+            let envelope = encoder.encode(&event, None).unwrap();
             let value: Value = serde_json::from_slice(&envelope.body).unwrap();
             assert_eq!(value["data_base64"], json!(text));
         }

@@ -5,8 +5,7 @@ use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value;
 
 use super::time::TimeForm;
-use super::{Envelope, position_header};
-use crate::event::{Event, JSON};
+use crate::event::Event;
 use crate::failure::Failure;
 
 /// Fields in the order they are written.
@@ -112,7 +111,8 @@ impl FieldTable {
         Self(fields)
     }
 
-    pub(super) fn encode(&self, event: &Event, position: Option<i64>) -> Result<Envelope, Failure> {
+    /// The body: a JSON object.
+    pub(super) fn encode(&self, event: &Event, position: Option<i64>) -> Result<Bytes, Failure> {
         let mut body = Vec::with_capacity(event.payload.len() + 256);
         let mut json = serde_json::Serializer::new(&mut body);
         let result = (|| {
@@ -140,10 +140,7 @@ impl FieldTable {
             map.end()
         })();
         result.map_err(|_: serde_json::Error| super::not_json(event))?;
-        let mut headers = vec![("postroom-id".to_owned(), event.id.clone())];
-        headers.extend(position_header(position));
-        headers.extend(event.headers.iter().map(|(k, v)| (k.clone(), v.clone())));
-        Ok(Envelope { content_type: JSON.to_owned(), headers, body: Bytes::from(body) })
+        Ok(Bytes::from(body))
     }
 }
 
@@ -164,6 +161,7 @@ fn text(event: &Event, part: TextPart) -> Option<&str> {
 mod tests {
     use super::super::{Binding, Encoder, Format};
     use super::*;
+    use crate::event::JSON;
 
     #[test]
     fn fields_stand_in_the_order_written_with_their_own_names_and_time_forms() {

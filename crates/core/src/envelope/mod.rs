@@ -6,6 +6,7 @@ mod cloudevents;
 mod fields;
 mod time;
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use bytes::Bytes;
@@ -13,8 +14,11 @@ use bytes::Bytes;
 pub use fields::{FieldError, FieldTable, Part, TextPart, TimePart};
 pub use time::TimeForm;
 
-use crate::event::Event;
+use crate::event::{Event, JSON};
 use crate::failure::Failure;
+
+/// Headers of ours at most, without scope fields.
+const HEADERS_OURS: usize = 14;
 
 /// How a route's envelopes look.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,13 +49,6 @@ pub enum Binding {
 }
 
 impl Binding {
-    fn prefix(self) -> &'static str {
-        match self {
-            Self::Kafka | Self::Redis => "ce_",
-            Self::Http | Self::Nats | Self::Amqp => "ce-",
-        }
-    }
-
     /// What the header for the content type is called, where it is one of the headers.
     fn content_type(self, binary: bool) -> Option<&'static str> {
         match self {
@@ -62,7 +59,7 @@ impl Binding {
     }
 
     /// A CloudEvents attribute as a header's value.
-    fn value(self, text: String) -> String {
+    fn value(self, text: Cow<'_, str>) -> Cow<'_, str> {
         match self {
             Self::Http | Self::Nats => percent_encoded(text),
             Self::Kafka | Self::Amqp | Self::Redis => text,
@@ -71,7 +68,7 @@ impl Binding {
 }
 
 /// As the HTTP binding of CloudEvents wants it: what is not printable ASCII, space, `"` and `%`.
-fn percent_encoded(text: String) -> String {
+fn percent_encoded(text: Cow<'_, str>) -> Cow<'_, str> {
     let plain = |b: u8| (0x21..=0x7e).contains(&b) && b != b'"' && b != b'%';
     if text.bytes().all(plain) {
         return text;
@@ -85,16 +82,19 @@ fn percent_encoded(text: String) -> String {
             let _ = write!(encoded, "%{byte:02X}");
         }
     }
-    encoded
+    Cow::Owned(encoded)
 }
 
-/// An event ready for the wire.
+/// A header's name and value.
+pub type Header<'a> = (Cow<'a, str>, Cow<'a, str>);
+
+/// An event ready for the wire. Borrows what it can of the event: it lives as long as it takes to write it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Envelope {
+pub struct Envelope<'a> {
     /// What the body is.
-    pub content_type: String,
+    pub content_type: Cow<'a, str>,
     /// Headers in order: ours, then the event's own. The first of a name counts.
-    pub headers: Vec<(String, String)>,
+    pub headers: Vec<Header<'a>>,
     /// The body.
     pub body: Bytes,
 }
@@ -114,31 +114,37 @@ impl Encoder {
     }
 
     /// Encodes one event; `position` is its number in the log, if it has one.
-    pub fn encode(&self, event: &Event, position: Option<i64>) -> Result<Envelope, Failure> {
-        let mut envelope = match &self.format {
-            Format::CloudEventsBinary => cloudevents::binary(event, position, &self.source, self.binding),
-            Format::CloudEventsStructured => cloudevents::structured(event, position, &self.source)?,
-            Format::Raw => raw(event, position),
-            Format::Fields(table) => table.encode(event, position)?,
+    pub fn encode<'a>(&'a self, event: &'a Event, position: Option<i64>) -> Result<Envelope<'a>, Failure> {
+        let (content_type, body) = match &self.format {
+            Format::CloudEventsBinary | Format::Raw => (Cow::Borrowed(&*event.content_type), event.payload.clone()),
+            Format::CloudEventsStructured => {
+                (Cow::Borrowed(cloudevents::STRUCTURED), cloudevents::structured(event, position, &self.source)?)
+            }
+            Format::Fields(table) => (Cow::Borrowed(JSON), table.encode(event, position)?),
         };
-        let binary = matches!(self.format, Format::CloudEventsBinary);
-        if let Some(name) = self.binding.content_type(binary) {
-            envelope.headers.insert(0, (name.to_owned(), envelope.content_type.clone()));
+        let mut headers = Vec::with_capacity(HEADERS_OURS + event.headers.len() + event.attributes.len());
+        let is_binary = matches!(self.format, Format::CloudEventsBinary);
+        if let Some(name) = self.binding.content_type(is_binary) {
+            headers.push((Cow::Borrowed(name), content_type.clone()));
         }
-        Ok(envelope)
+        self.describe(event, position, &mut headers);
+        Ok(Envelope { content_type, headers, body })
     }
-}
 
-fn raw(event: &Event, position: Option<i64>) -> Envelope {
-    let mut headers =
-        vec![("postroom-id".to_owned(), event.id.clone()), ("postroom-type".to_owned(), event.event_type.clone())];
-    headers.extend(position_header(position));
-    headers.extend(event.headers.iter().map(|(k, v)| (k.clone(), v.clone())));
-    Envelope { content_type: event.content_type.clone(), headers, body: event.payload.clone() }
-}
-
-fn position_header(position: Option<i64>) -> Option<(String, String)> {
-    position.map(|n| ("postroom-position".to_owned(), n.to_string()))
+    /// What the body does not say.
+    fn describe<'a>(&'a self, event: &'a Event, position: Option<i64>, headers: &mut Vec<Header<'a>>) {
+        let id = || (Cow::Borrowed("postroom-id"), Cow::Borrowed(&*event.id));
+        match &self.format {
+            Format::CloudEventsBinary => cloudevents::headers(event, position, &self.source, self.binding, headers),
+            Format::CloudEventsStructured => {}
+            Format::Raw => headers.extend([id(), (Cow::Borrowed("postroom-type"), Cow::Borrowed(&event.event_type))]),
+            Format::Fields(_) => headers.push(id()),
+        }
+        headers.extend(position.map(|n| (Cow::Borrowed("postroom-position"), Cow::Owned(n.to_string()))));
+        if !matches!(self.format, Format::CloudEventsStructured) {
+            headers.extend(event.headers.iter().map(|(name, value)| (name.into(), value.into())));
+        }
+    }
 }
 
 fn not_json(event: &Event) -> Failure {

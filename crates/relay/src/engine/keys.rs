@@ -19,7 +19,7 @@ pub(super) struct Held {
     pub(super) through_before: u64,
     pub(super) last_outage: Option<u64>,
     /// Set once it is dead and the transport has a place for it.
-    pub(super) burial: Option<Burial>,
+    pub(super) burial: Option<Box<Burial>>,
 }
 
 /// Names a key without copying its text.

@@ -58,11 +58,11 @@ impl Engine {
             Err(_) => {}
         }
         let verdict = match held.burial.take() {
-            Some(burial) => buried(burial, outcome, &held.delivery, &self.retry, self.rng.f64()),
+            Some(burial) => buried(*burial, outcome, &held.delivery, &self.retry, self.rng.f64()),
             None => match verdict(held.delivery.attempts, outcome, &self.retry, self.rng.f64()) {
                 Verdict::Dead { attempts, failure } if self.capabilities.buries => {
                     // There is a place for such: it goes there before the death is settled.
-                    held.burial = Some(Burial { failure, attempts, at: self.clock.now() });
+                    held.burial = Some(Box::new(Burial { failure, attempts, at: self.clock.now() }));
                     self.send_again(now, held);
                     return;
                 }

@@ -94,7 +94,7 @@ async fn a_dead_event_goes_to_the_dlq_topic_with_why_it_died() {
     assert!(transport.capabilities().buries);
     let bury = |outbound: &mut Outbound| {
         let failure = Failure::permanent("schema.invalid", "no such field");
-        outbound.burial = Some(Burial { failure, attempts: 3, at: "2026-01-02T03:04:05Z".parse().unwrap() });
+        outbound.burial = Some(Box::new(Burial { failure, attempts: 3, at: "2026-01-02T03:04:05Z".parse().unwrap() }));
     };
     // It cannot say for itself why it died.
     let dead = event("dead", "k").header("postroom-error", "nothing happened");

@@ -212,6 +212,7 @@ impl Reader {
 
 #[cfg(test)]
 mod tests {
+    use postroom_core::envelope::Header;
     use proptest::prelude::*;
 
     use super::super::encode::{self, Properties};
@@ -229,7 +230,7 @@ mod tests {
         Ok(said)
     }
 
-    fn published(body: &[u8], headers: &[(String, String)]) -> Option<BytesMut> {
+    fn published(body: &[u8], headers: &[Header<'_>]) -> Option<BytesMut> {
         let properties = Properties {
             content_type: "application/json",
             headers,
@@ -245,7 +246,7 @@ mod tests {
     #[test]
     fn a_message_is_cut_into_frames_of_the_agreed_size_and_tells_its_id() {
         for bytes in [0, 1, FRAME_MAX - 8, FRAME_MAX - 7, 3 * FRAME_MAX] {
-            let out = published(&vec![b'x'; bytes], &[("ce-id".to_owned(), "e-1".to_owned())]).unwrap();
+            let out = published(&vec![b'x'; bytes], &[("ce-id".into(), "e-1".into())]).unwrap();
             // The method itself is one we never hear.
             let method = 7 + u32::from_be_bytes([out[3], out[4], out[5], out[6]]) as usize + 1;
             let said = all(&out[method..]).unwrap();
@@ -260,7 +261,7 @@ mod tests {
 
     #[test]
     fn properties_that_fill_more_than_a_frame_are_not_written_at_all() {
-        let headers = |bytes: usize| [("large".to_owned(), "x".repeat(bytes))];
+        let headers = |bytes: usize| [("large".into(), "x".repeat(bytes).into())];
         assert!(published(b"{}", &headers(FRAME_MAX)).is_none());
         assert!(published(b"{}", &headers(FRAME_MAX - 200)).is_some());
     }

@@ -4,6 +4,7 @@
 //! in [`crate::message`].
 
 use bytes::{BufMut, BytesMut};
+use postroom_core::envelope::Header;
 
 use super::{BODY, CHANNEL, END, FRAME_OVERHEAD, HEADER, HEARTBEAT, METHOD, Number, SHORT_BYTES_MAX};
 
@@ -34,7 +35,7 @@ pub(crate) enum Value<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Properties<'a> {
     pub(crate) content_type: &'a str,
-    pub(crate) headers: &'a [(String, String)],
+    pub(crate) headers: &'a [Header<'a>],
     pub(crate) correlation_id: &'a str,
     pub(crate) message_id: &'a str,
     /// Seconds since 1970.
