@@ -1,5 +1,6 @@
 //! The suites every store and every transport passes, the simulation and its checker, real servers for tests.
 
+pub mod layouts;
 mod log;
 pub mod servers;
 pub mod simulation;

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use postroom_adopted::{Adopted, AdoptedOptions, Ground, Migrate};
 use postroom_core::{Limits, Schema, Store, StoreError, StoreErrorKind, Upkeep};
 #[cfg(feature = "postgres")]
-use postroom_postgres::{Pooler, Postgres, PostgresOptions};
-use postroom_sqlite::{Sqlite, SqliteOptions};
+use postroom_postgres::{Pooler, Postgres, PostgresGround, PostgresOptions};
+use postroom_sqlite::{Sqlite, SqliteGround, SqliteOptions};
 
 #[cfg(feature = "postgres")]
 use crate::config::PoolerConfig;
@@ -22,6 +23,11 @@ pub enum IfMissing {
 
 /// Opens a store whose tables are there in the version this build needs.
 pub async fn open(store: &StoreConfig, limits: Limits) -> Result<Arc<dyn Store>, StoreError> {
+    if let Some(layout) = &store.layout {
+        let migrate = if store.migrate { Migrate::Auto } else { Migrate::Never };
+        let options = AdoptedOptions { name: store.name.clone(), layout: layout.clone(), limits, migrate };
+        return Ok(Arc::new(Adopted::open(options, ground(store).await?).await?));
+    }
     match store.url.scheme() {
         "sqlite" => Ok(Arc::new(Sqlite::open(sqlite(store).limits(limits)).await?)),
         #[cfg(feature = "postgres")]
@@ -32,6 +38,9 @@ pub async fn open(store: &StoreConfig, limits: Limits) -> Result<Arc<dyn Store>,
 
 /// Opens a store's tables, whichever version they have and whether or not they are there.
 pub async fn open_schema(store: &StoreConfig, missing: IfMissing) -> Result<Arc<dyn Schema>, StoreError> {
+    if store.layout.is_some() {
+        return Ok(Adopted::tables(&store.name, ground(store).await?));
+    }
     let schema = match store.url.scheme() {
         "sqlite" => {
             let options = sqlite(store).create(missing == IfMissing::Create);
@@ -65,8 +74,18 @@ pub async fn open_upkeep(store: &StoreConfig) -> Result<Arc<dyn Upkeep>, StoreEr
 /// The SQL that would make or mend a store's tables. Changes nothing, makes nothing.
 pub async fn plan(store: &StoreConfig) -> Result<String, StoreError> {
     match store.url.scheme() {
-        "sqlite" => Sqlite::plan(sqlite(store)).await,
+        "sqlite" if store.layout.is_none() => Sqlite::plan(sqlite(store)).await,
         _ => open_schema(store, IfMissing::Fail).await?.plan().await,
+    }
+}
+
+/// The database of an adopted table.
+pub async fn ground(store: &StoreConfig) -> Result<Arc<dyn Ground>, StoreError> {
+    match store.url.scheme() {
+        "sqlite" => Ok(Arc::new(SqliteGround::open(sqlite(store)).await?)),
+        #[cfg(feature = "postgres")]
+        "postgres" | "postgresql" => Ok(Arc::new(PostgresGround::open(postgres(store)).await?)),
+        _ => Err(unknown(store)),
     }
 }
 

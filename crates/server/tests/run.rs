@@ -105,6 +105,8 @@ async fn a_store_of_another_build_is_refused_without_its_password() {
         source: "/shop".into(),
         poll: postroom_relay::Poll::default(),
         postgres: postroom_server::config::PostgresConfig::default(),
+        layout: None,
+        migrate: true,
     };
     let error = stores::open(&store, postroom_core::Limits::default()).await.err().unwrap();
     assert_eq!(error.to_string(), "this build has no store for oracle://shop:***@db/shop");

@@ -24,6 +24,7 @@
 
 #[cfg(any(feature = "tokio-postgres", feature = "diesel-async", feature = "sea-orm"))]
 pub mod adapters;
+mod adopted;
 mod append;
 mod clock;
 mod database;
@@ -42,6 +43,7 @@ mod statement;
 mod store;
 mod upkeep;
 
+pub use adopted::PostgresGround;
 pub use options::{Pooler, PostgresOptions};
 pub use statement::{Statement, Value};
 pub use store::Postgres;

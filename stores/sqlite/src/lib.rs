@@ -21,6 +21,7 @@
 //! `inbox`, [`Source`](postroom_core::Source) in `source/`, [`Desk`](postroom_core::Desk) in `desk/`,
 //! [`Schema`](postroom_core::Schema) in `schema`; `database` is how all of them reach the file.
 
+mod adopted;
 mod append;
 mod clock;
 mod database;
@@ -36,5 +37,6 @@ mod source;
 mod store;
 mod writer;
 
+pub use adopted::SqliteGround;
 pub use options::SqliteOptions;
 pub use store::Sqlite;

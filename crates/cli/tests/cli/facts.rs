@@ -63,8 +63,9 @@ fn fields(value: &Value) -> BTreeSet<String> {
 #[test]
 fn every_failure_code_is_explained_and_every_explained_code_exists() {
     let mut codes = BTreeSet::new();
-    let mut folders: Vec<PathBuf> =
-        ["crates/core/src", "crates/relay/src", "crates/server/src"].map(|f| root().join(f)).into();
+    let mut folders: Vec<PathBuf> = ["crates/core/src", "crates/adopted/src", "crates/relay/src", "crates/server/src"]
+        .map(|f| root().join(f))
+        .into();
     for members in ["stores", "transports"] {
         folders.extend(fs::read_dir(root().join(members)).unwrap().map(|m| m.unwrap().path().join("src")));
     }

@@ -3,6 +3,7 @@
 #![allow(clippy::format_push_string, clippy::format_collect, reason = "a test may spend an allocation")]
 
 mod act;
+mod adopted;
 mod append;
 mod dev;
 mod docs;

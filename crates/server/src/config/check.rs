@@ -120,6 +120,7 @@ impl Check<'_> {
             Kind::List(_)
             | Kind::Listing(_)
             | Kind::Table(_)
+            | Kind::Section(_)
             | Kind::Shared(_)
             | Kind::Choice(_)
             | Kind::Named(_)
@@ -141,7 +142,9 @@ impl Check<'_> {
                 }
             }
             (Kind::List(_) | Kind::Listing(_), _) => self.wrong(node, path, "a list"),
-            (Kind::Table(keys) | Kind::Shared(keys), Data::Table(table)) => self.table(keys, table, path),
+            (Kind::Table(keys) | Kind::Section(keys) | Kind::Shared(keys), Data::Table(table)) => {
+                self.table(keys, table, path);
+            }
             (Kind::Choice(keys), Data::Table(table)) => {
                 self.table(keys, table, path);
                 self.choice(keys, node, table, path);

@@ -45,6 +45,8 @@ fn section(out: &mut String, header: &str, keys: &[Key]) {
                 let shown = inner.iter().filter(|part| part.name != "schedule").map(inline);
                 line(out, key.name, &format!("{{ {} }}", shown.collect::<Vec<_>>().join(", ")));
             }
+            // Long, and for few: the reference has it.
+            Kind::Section(_) => comment(out, "  docs/config.md has its keys"),
             Kind::Choice(targets) => {
                 for target in *targets {
                     comment(out, &format!("  {}: {}", target.name, target.doc));

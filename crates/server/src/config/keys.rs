@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::transports;
+use super::{layout, transports};
 
 /// One key.
 #[derive(Debug)]
@@ -65,6 +65,8 @@ pub(crate) enum Kind {
     Listing(&'static Kind),
     /// A table with these keys; always there.
     Table(&'static [Key]),
+    /// A table with these keys that is there only when somebody writes it.
+    Section(&'static [Key]),
     /// Tables whose keys stand in for those a route leaves out; nothing in them has a default of its own.
     Shared(&'static [Key]),
     /// A table with exactly one of these keys.
@@ -139,6 +141,19 @@ static STORE: &[Key] = &[
     optional("url_file", Kind::Path, r#""/run/credentials/database-url""#, "A file with the URL, instead of `url`."),
     optional("source", Kind::Text, r#""/postroom/main""#, "The `source` of CloudEvents; by default /postroom/NAME."),
     table("poll", POLL, "Pause between two looks for new events; it grows from min to max while nothing comes."),
+    optional(
+        "migrate",
+        Kind::Word(&["auto", "never"]),
+        r#""auto""#,
+        "Adopted tables: whether a relay makes the tables it needs beside; auto is the default.",
+    ),
+    Key {
+        name: "layout",
+        kind: Kind::Section(layout::LAYOUT),
+        default: "",
+        doc: "A table that is there already as the outbox; without one the store has its own log.",
+        example: "",
+    },
     optional("schema", Kind::Text, r#""postroom""#, "PostgreSQL: the schema of its tables; by default postroom."),
     optional(
         "pooler",
@@ -321,6 +336,7 @@ mod tests {
             visit(key);
             match &key.kind {
                 Kind::Table(keys)
+                | Kind::Section(keys)
                 | Kind::Shared(keys)
                 | Kind::Choice(keys)
                 | Kind::Named(keys)
@@ -348,7 +364,12 @@ mod tests {
         walk(ROOT, &mut |key| {
             let structure = matches!(
                 key.kind,
-                Kind::Table(_) | Kind::Shared(_) | Kind::Choice(_) | Kind::Named(_) | Kind::Routes(_)
+                Kind::Table(_)
+                    | Kind::Section(_)
+                    | Kind::Shared(_)
+                    | Kind::Choice(_)
+                    | Kind::Named(_)
+                    | Kind::Routes(_)
             );
             for text in [key.default, key.example].into_iter().filter(|text| !text.is_empty() && !structure) {
                 assert!(default_value(text).is_some(), "{} = {text}", key.name);

@@ -119,7 +119,7 @@ fn database_url(tree: &mut Table, env: &BTreeMap<String, String>) {
 fn fill(keys: &'static [Key], table: &mut Table) {
     for key in keys {
         match (&key.kind, table.get_mut(key.name).map(|n| &mut n.data)) {
-            (Kind::Table(keys), Some(Data::Table(inner))) => fill(keys, inner),
+            (Kind::Table(keys) | Kind::Section(keys), Some(Data::Table(inner))) => fill(keys, inner),
             (Kind::Table(keys), None) => {
                 let mut inner = Table::default();
                 fill(keys, &mut inner);
@@ -164,7 +164,13 @@ fn set(tree: &mut Table, path: &[String], kind: &'static Kind, text: &str, place
     let data = match kind {
         Kind::List(_) | Kind::Listing(_) => json_list(text, place),
         Kind::Either(_, Kind::List(_)) if text.trim_start().starts_with('[') => json_list(text, place),
-        Kind::Table(_) | Kind::Shared(_) | Kind::Choice(_) | Kind::Named(_) | Kind::Routes(_) | Kind::Open(_) => {
+        Kind::Table(_)
+        | Kind::Section(_)
+        | Kind::Shared(_)
+        | Kind::Choice(_)
+        | Kind::Named(_)
+        | Kind::Routes(_)
+        | Kind::Open(_) => {
             let message = format!("`{}` is a table", path.join("."));
             return problems.at(place, message, Some("set its keys one by one".to_owned()));
         }

@@ -8,6 +8,7 @@ mod find;
 mod init;
 mod keys;
 mod layer;
+mod layout;
 mod parse;
 mod path;
 mod problem;

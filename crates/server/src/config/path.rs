@@ -34,7 +34,7 @@ fn descend(keys: &'static [Key], rest: &[&str], found: &mut Vec<String>) -> Opti
     found.push(key.name.to_owned());
     match &key.kind {
         kind if rest.is_empty() => Some(kind),
-        Kind::Table(keys) | Kind::Choice(keys) => descend(keys, rest, found),
+        Kind::Table(keys) | Kind::Section(keys) | Kind::Choice(keys) => descend(keys, rest, found),
         _ => None,
     }
 }
@@ -78,7 +78,9 @@ pub(super) fn paths(tree: &Table) -> Vec<Vec<String>> {
             let mut path = at.to_vec();
             path.push(key.name.to_owned());
             match &key.kind {
-                Kind::Table(keys) | Kind::Shared(keys) | Kind::Choice(keys) => walk(keys, &path, all),
+                Kind::Table(keys) | Kind::Section(keys) | Kind::Shared(keys) | Kind::Choice(keys) => {
+                    walk(keys, &path, all);
+                }
                 Kind::Named(_) | Kind::Routes(_) => {}
                 _ => all.push(path),
             }

@@ -43,6 +43,7 @@ pub(super) fn config(
         expect(unused_mut, reason = "only those transports add to them")
     )]
     let mut routes = read.routes(tree.get("route").and_then(Node::list).unwrap_or_default(), &names, section("retry"));
+    read.adopted(&stores, &routes, tree.get("route").and_then(Node::list).unwrap_or_default());
     #[cfg(feature = "rabbitmq")]
     if let Some(topology) = read.topology(section("topology")) {
         for route in &mut routes {

@@ -37,9 +37,12 @@ pub fn reference() -> String {
 /// The keys below a key, if it has any.
 fn inner(kind: &Kind) -> Option<&'static [Key]> {
     match kind {
-        Kind::Table(keys) | Kind::Shared(keys) | Kind::Choice(keys) | Kind::Named(keys) | Kind::Routes(keys) => {
-            Some(keys)
-        }
+        Kind::Table(keys)
+        | Kind::Section(keys)
+        | Kind::Shared(keys)
+        | Kind::Choice(keys)
+        | Kind::Named(keys)
+        | Kind::Routes(keys) => Some(keys),
         Kind::Either(_, other) => inner(other),
         Kind::Open(kind) | Kind::List(kind) | Kind::Listing(kind) => inner(kind),
         _ => None,
@@ -96,7 +99,7 @@ fn value(kind: &Kind) -> String {
         Kind::Word(words) => words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", "),
         Kind::List(kind) | Kind::Listing(kind) => format!("list: {}", value(kind)),
         Kind::Choice(_) => "table with one key".to_owned(),
-        Kind::Table(_) | Kind::Shared(_) | Kind::Named(_) | Kind::Routes(_) => "table".to_owned(),
+        Kind::Table(_) | Kind::Section(_) | Kind::Shared(_) | Kind::Named(_) | Kind::Routes(_) => "table".to_owned(),
         Kind::Open(kind) => format!("table of any names: {}", value(kind)),
         Kind::Either(one, other) => format!("{} or {}", value(one), value(other)),
     }

@@ -37,7 +37,7 @@ fn walk(keys: &'static [Key], table: &Table, path: &str, all: &mut Vec<Setting>)
             // What a route takes from there is shown with the route, with the place it came from.
             (Kind::Shared(_), _) => {}
             (Kind::Table(keys), Data::Table(table)) if !keys.is_empty() => walk(keys, table, &path, all),
-            (Kind::Choice(keys), Data::Table(table)) => walk(keys, table, &path, all),
+            (Kind::Choice(keys) | Kind::Section(keys), Data::Table(table)) => walk(keys, table, &path, all),
             (Kind::Named(keys), Data::Table(table)) => {
                 for entry in &table.0 {
                     if let Data::Table(table) = &entry.node.data {

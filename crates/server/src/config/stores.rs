@@ -42,6 +42,8 @@ impl Read<'_> {
                 source: table.text("source").unwrap_or_default().to_owned(),
                 poll: Poll { min: poll.duration("min"), max: poll.duration("max") },
                 postgres: postgres(table),
+                layout: self.layout(&entry.name, table.table("layout")),
+                migrate: table.text("migrate") != Some("never"),
             };
             self.in_order(poll, ("min", store.poll.min), ("max", store.poll.max));
             stores.push(store);

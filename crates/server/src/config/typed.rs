@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use postroom_adopted::Layout;
 use postroom_core::envelope::Format;
 use postroom_core::{BreakerPolicy, Budget, Limits, Retention, RetryPolicy, RouteDefinition, SecretUrl};
 use postroom_relay::Poll;
@@ -48,6 +49,10 @@ pub struct StoreConfig {
     pub poll: Poll,
     /// What only PostgreSQL knows.
     pub postgres: PostgresConfig,
+    /// The table it adopts, instead of a log of its own.
+    pub layout: Option<Layout>,
+    /// Whether a relay makes the tables it needs beside an adopted one.
+    pub migrate: bool,
 }
 
 /// The keys of a `[store.NAME]` on PostgreSQL.

@@ -1,0 +1,38 @@
+//! Did we lose anything? As far as a table without a log can tell: every row is pending, done or dead, and nothing else.
+
+use postroom_core::StoreError;
+use postroom_core::view::{AuditRow, Counts};
+
+use super::query::{Query, number};
+use crate::store::Inner;
+
+pub(super) async fn audit(inner: &Inner) -> Result<Vec<AuditRow>, StoreError> {
+    let query = Query::new(inner);
+    let (pending, dead) = (query.is_pending(), format!("coalesce({}, false)", query.is_dead()));
+    let counted = |condition: &str| format!("cast(coalesce(sum(case when {condition} then 1 else 0 end), 0) as text)");
+    let statement = format!(
+        "select cast(count(*) as text), {}, {} {}",
+        counted(&format!("{pending} and not {dead}")),
+        counted(&dead),
+        query.from()
+    );
+    let rows = query.fetch("audit", statement).await?;
+    let row = rows.into_iter().next().unwrap_or_default();
+    let (all, open, dead): (u64, u64, u64) = (number(&row, 0), number(&row, 1), number(&row, 2));
+    let mut audited = Vec::new();
+    for detail in super::routes::list(inner).await? {
+        let settled = all.saturating_sub(open + dead);
+        let note = super::routes::other_words(inner).await?;
+        audited.push(AuditRow {
+            store: inner.name.clone(),
+            route: detail.status.route,
+            lane: 0,
+            rows: all,
+            unsettled: open,
+            open: dead,
+            counts: Counts { seen: all, delivered: settled, parked: dead, ..Counts::default() },
+            differences: if note.is_empty() { Vec::new() } else { vec![note] },
+        });
+    }
+    Ok(audited)
+}

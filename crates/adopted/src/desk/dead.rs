@@ -1,0 +1,216 @@
+//! Dead letters and replays: listing, making rows pending again, giving them up for good.
+
+use std::collections::BTreeMap;
+
+use postroom_core::view::{Affected, DeliveryRow};
+use postroom_core::{Actor, DeliveryState, ReplayOptions, Selection, StoreError};
+
+use super::actions::{moment, record};
+use super::query::{Query, number, text};
+use crate::ground::{Row, Statement};
+use crate::layout::{Death, Place};
+use crate::sql::operate;
+use crate::store::{Inner, clock};
+
+/// Rows changed in one transaction.
+const TURN: usize = 1_000;
+
+pub(super) async fn list(
+    inner: &Inner,
+    which: &Selection,
+    after: i64,
+    limit: usize,
+) -> Result<Vec<DeliveryRow>, StoreError> {
+    let Some(route) = wanted_route(inner, which).await? else { return Ok(Vec::new()) };
+    let mut query = Query::new(inner);
+    query.and(query.is_dead());
+    query.select(which);
+    let (position, after) = (query.position(), query.value(after.to_string()));
+    query.and(format!("{position} > cast({after} as bigint)"));
+    let event = &inner.layout.event;
+    let maybe = |place: Option<&Place>| place.map_or_else(|| "cast(null as text)".to_owned(), |p| query.writer.text(p));
+    let error = inner
+        .layout
+        .error
+        .as_ref()
+        .map_or_else(|| "s.error".to_owned(), |p| format!("coalesce(s.error, {})", query.writer.text(p)));
+    let columns = [
+        format!("cast({position} as text)"),
+        query.writer.text(&event.id),
+        query.writer.text(&event.event_type),
+        maybe(event.key.as_ref().or(event.aggregate_id.as_ref())),
+        maybe(event.tenant.as_ref()),
+        query.attempts(),
+        "s.code".to_owned(),
+        error,
+        query.writer.micros(&query.appended_at()),
+        query.writer.micros(&format!("coalesce(s.since, {})", query.appended_at())),
+    ];
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let statement =
+        format!("select {} {} order by {position}, {} limit {limit}", columns.join(", "), query.from(), query.row());
+    let rows = query.fetch("dead", statement).await?;
+    let dead = |row: &Row| DeliveryRow {
+        store: inner.name.clone(),
+        route: route.clone(),
+        position: number(row, 0),
+        id: text(row, 1).unwrap_or_default(),
+        event_type: text(row, 2).unwrap_or_default(),
+        key: text(row, 3),
+        tenant: text(row, 4),
+        state: DeliveryState::Dead,
+        attempts: number(row, 5),
+        code: text(row, 6),
+        error: text(row, 7),
+        due_at: None,
+        appended_at: moment(number(row, 8)),
+        since: moment(number(row, 9)),
+    };
+    Ok(rows.iter().map(dead).collect())
+}
+
+/// What an operator does to rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Act {
+    /// Dead ones are pending again.
+    ReplayDead,
+    /// Done ones are pending again.
+    Replay,
+    /// Dead ones are given up for good.
+    Discard,
+}
+
+impl Act {
+    fn name(self) -> &'static str {
+        match self {
+            Self::ReplayDead => "dead.replay",
+            Self::Replay => "replay",
+            Self::Discard => "dead.discard",
+        }
+    }
+
+    fn condition(self, query: &Query<'_>) -> String {
+        match self {
+            Self::ReplayDead | Self::Discard => query.is_dead(),
+            Self::Replay => format!("not ({}) and not ({})", query.is_pending(), null_is_no(&query.is_dead())),
+        }
+    }
+}
+
+/// A condition on the side table, which may know nothing of a row.
+fn null_is_no(condition: &str) -> String {
+    format!("coalesce({condition}, false)")
+}
+
+/// Changes what is selected, a turn at a time; counts only when `dry_run`.
+pub(super) async fn act(
+    inner: &Inner,
+    act: Act,
+    which: &Selection,
+    how: ReplayOptions,
+    actor: &Actor,
+) -> Result<Affected, StoreError> {
+    let Some(route) = wanted_route(inner, which).await? else { return Ok(Affected::default()) };
+    let affected = count(inner, act, which, how, &route).await?;
+    if how.dry_run || affected.deliveries == 0 {
+        return Ok(affected);
+    }
+    let mut changed: u64 = 0;
+    loop {
+        let rows = chosen(inner, act, which).await?;
+        if rows.is_empty() {
+            break;
+        }
+        let spaced: Vec<serde_json::Value> = rows
+            .iter()
+            .enumerate()
+            .map(|(n, row)| {
+                #[expect(clippy::cast_precision_loss, reason = "a count of rows")]
+                let after = how.rate.map_or(0.0, |rate| (changed as f64 + n as f64) / rate * 1000.0);
+                serde_json::json!({"id": row, "after": format!("{after:.0}"), "attempts": "0"})
+            })
+            .collect();
+        let list = serde_json::json!(spaced).to_string();
+        let agreed = run(inner, act, list).await?;
+        changed += agreed;
+        if agreed == 0 {
+            break;
+        }
+    }
+    let entry = record(inner, actor, act.name(), &which.describe(), changed);
+    inner.ground.run(act.name(), vec![entry]).await?;
+    inner.wake.wake();
+    Ok(Affected { deliveries: changed, routes: BTreeMap::from([(route, changed)]), ..affected })
+}
+
+async fn run(inner: &Inner, act: Act, list: String) -> Result<u64, StoreError> {
+    let writer = inner.writer();
+    let text_of = match (act, &inner.layout.death) {
+        (Act::ReplayDead | Act::Replay, _) => Some(operate::pending_again(&inner.layout, &writer)),
+        (Act::Discard, Death::Word(_)) => Some(operate::delete(&inner.layout, &writer)),
+        (Act::Discard, Death::Aside) => Some(operate::done(&inner.layout, &writer)),
+        (Act::Discard, Death::AsDone) => None,
+    };
+    let mut statements = Vec::new();
+    if let Some(text_of) = text_of {
+        let statement = Statement::new(text_of).bind(&inner.layout_name).bind(clock());
+        statements.push(statement.bind(list.clone()));
+    }
+    let clear = Statement::new(std::sync::Arc::clone(&inner.texts.settle.clear)).bind(&inner.layout_name).bind(list);
+    statements.push(clear);
+    let found = inner.ground.run(act.name(), statements).await?;
+    Ok(found.first().map_or(0, |rows| rows.len() as u64))
+}
+
+async fn chosen(inner: &Inner, act: Act, which: &Selection) -> Result<Vec<String>, StoreError> {
+    let mut query = Query::new(inner);
+    query.and(act.condition(&query));
+    query.select(which);
+    let statement = format!("select {} {} order by {} limit {TURN}", query.row(), query.from(), query.position());
+    let rows = query.fetch(act.name(), statement).await?;
+    Ok(rows.iter().filter_map(|row| text(row, 0)).collect())
+}
+
+async fn count(
+    inner: &Inner,
+    act: Act,
+    which: &Selection,
+    how: ReplayOptions,
+    route: &str,
+) -> Result<Affected, StoreError> {
+    let mut query = Query::new(inner);
+    query.and(act.condition(&query));
+    query.select(which);
+    let event = &inner.layout.event;
+    let keys = event.key.as_ref().or(event.aggregate_id.as_ref());
+    let keys = keys.map_or_else(|| "0".to_owned(), |place| format!("count(distinct {})", query.writer.text(place)));
+    let oldest = query.writer.micros(&format!("min({})", query.occurred_at()));
+    let older = match how.inbox_window {
+        Some(window) => {
+            let window = query.value(window.as_micros().to_string());
+            let age = query.writer.until(&query.now(), &query.occurred_at());
+            format!("sum(case when cast({age} as bigint) > cast({window} as bigint) then 1 else 0 end)")
+        }
+        None => "0".to_owned(),
+    };
+    let statement = format!(
+        "select cast(count(*) as text), cast({keys} as text), {oldest}, cast(coalesce({older}, 0) as text) {}",
+        query.from()
+    );
+    let rows = query.fetch(act.name(), statement).await?;
+    let row = rows.into_iter().next().unwrap_or_default();
+    let deliveries = number(&row, 0);
+    Ok(Affected {
+        deliveries,
+        keys: number(&row, 1),
+        routes: BTreeMap::from([(route.to_owned(), deliveries)]),
+        oldest: text(&row, 2).and_then(|micros| micros.parse().ok()).map(moment),
+        older_than_inbox: number(&row, 3),
+    })
+}
+
+/// The route of the table, unless another one is asked for.
+async fn wanted_route(inner: &Inner, which: &Selection) -> Result<Option<String>, StoreError> {
+    let names = super::routes::names(inner).await?;
+    Ok(names.into_iter().find(|name| which.route.as_ref().is_none_or(|wanted| wanted == name)))
+}

@@ -1,0 +1,114 @@
+//! Keys that wait for an earlier row: looking at them, letting them go on.
+
+use postroom_core::view::BlockedKey;
+use postroom_core::{Actor, DeliveryState, StoreError, StoreErrorKind};
+
+use super::actions::{moment, record};
+use super::query::{Query, number, text};
+use crate::ground::{Row, Rows, Statement};
+use crate::store::{Inner, clock};
+use crate::tables::routes::not_registered;
+
+pub(super) async fn blocked(inner: &Inner, route: Option<&str>, limit: usize) -> Result<Vec<BlockedKey>, StoreError> {
+    let names = super::routes::names(inner).await?;
+    let Some(name) = names.into_iter().find(|name| route.is_none_or(|route| route == name)) else {
+        return Ok(Vec::new());
+    };
+    let rows = heads(inner, None, limit).await?;
+    let key = |row: &Row| BlockedKey {
+        store: inner.name.clone(),
+        route: name.clone(),
+        key: text(row, 1).unwrap_or_default(),
+        head_id: text(row, 2).unwrap_or_default(),
+        head_position: number(row, 3),
+        head_state: DeliveryState::Retrying,
+        attempts: number(row, 4),
+        code: text(row, 5),
+        error: text(row, 6),
+        due_at: text(row, 7).and_then(|micros| micros.parse().ok()).map(moment),
+        waiting: number(row, 8),
+        since: moment(number(row, 9)),
+    };
+    Ok(rows.iter().map(key).collect())
+}
+
+/// Rows that keep their keys waiting; only of one key if it is given.
+async fn heads(inner: &Inner, key: Option<&str>, limit: usize) -> Result<Rows, StoreError> {
+    let Some(place) = inner.layout.order_key() else { return Ok(Vec::new()) };
+    let mut query = Query::new(inner);
+    let (next, now, column) = (query.next_attempt(), query.now(), query.writer.text(place));
+    query.and(query.is_pending());
+    query.and(format!("{next} > {now} and {column} is not null and coalesce(s.blocks, true)"));
+    if let Some(key) = key {
+        let key = query.value(key);
+        query.and(format!("{column} = {key}"));
+    }
+    let pending = crate::sql::pending(&inner.layout, &query.writer).replace("t.", "o.");
+    let others = format!(
+        "(select count(*) from {} o where {pending} and {} = {column})",
+        inner.layout.table.quoted(),
+        column.replace("t.", "o.")
+    );
+    let columns = [
+        query.row(),
+        column.clone(),
+        query.writer.text(&inner.layout.event.id),
+        format!("cast({} as text)", query.position()),
+        query.attempts(),
+        "s.code".to_owned(),
+        "s.error".to_owned(),
+        query.writer.micros(&next),
+        format!("cast({others} - 1 as text)"),
+        query.writer.micros(&format!("coalesce(s.since, {})", query.occurred_at())),
+    ];
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let statement = format!("select {} {} order by {next} limit {limit}", columns.join(", "), query.from());
+    query.fetch("keys", statement).await
+}
+
+pub(super) async fn unblock(inner: &Inner, route: &str, key: &str, actor: &Actor) -> Result<u64, StoreError> {
+    let head = head(inner, route, key).await?;
+    let writer = inner.writer();
+    let free = format!(
+        "update {} set blocks = false where layout = $1 and row_id = $2 returning row_id",
+        writer.own("sidecar")
+    );
+    let free = Statement::new(free).bind(&inner.layout_name).bind(text(&head, 0).unwrap_or_default());
+    let waiting: u64 = number(&head, 8);
+    let entry = record(inner, actor, "key.unblock", &format!("{route}/{key}"), waiting);
+    inner.ground.run("unblock", vec![free, entry]).await?;
+    inner.wake.wake();
+    Ok(waiting)
+}
+
+pub(super) async fn skip_head(inner: &Inner, route: &str, key: &str, actor: &Actor) -> Result<String, StoreError> {
+    let head = head(inner, route, key).await?;
+    let (row, id) = (text(&head, 0).unwrap_or_default(), text(&head, 2).unwrap_or_default());
+    let (code, error) = ("operator.skipped", format!("given up by {}", actor.name));
+    let failed = serde_json::json!([{
+        "id": row, "event_id": id, "key": key, "state": "dead", "after": "0", "attempts": text(&head, 4),
+        "code": code, "error": error,
+    }]);
+    let mut statements = Vec::new();
+    let operator = crate::sql::operate::given_up(&inner.layout, &inner.writer());
+    for text_of in operator {
+        let statement = Statement::new(text_of).bind(&inner.layout_name).bind(clock());
+        statements.push(statement.bind(failed.to_string()));
+    }
+    statements.push(record(inner, actor, "key.skip-head", &format!("{route}/{key}"), 1));
+    inner.ground.run("skip-head", statements).await?;
+    inner.wake.wake();
+    Ok(id)
+}
+
+async fn head(inner: &Inner, route: &str, key: &str) -> Result<Row, StoreError> {
+    if !super::routes::names(inner).await?.iter().any(|name| name == route) {
+        return Err(not_registered(route, "keys"));
+    }
+    let heads = heads(inner, Some(key), 1).await?;
+    heads.into_iter().next().ok_or_else(|| {
+        let message = format!("nothing waits behind a failed event of key {key:?} on route {route:?}");
+        StoreError::new(StoreErrorKind::NotFound, "keys", message)
+            .hint("`postroom key ls --blocked` shows keys that wait")
+    })
+}

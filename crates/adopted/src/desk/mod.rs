@@ -1,0 +1,120 @@
+//! What commands ask of an adopted table: the same as of the native log.
+
+mod actions;
+mod audit;
+mod dead;
+mod events;
+mod inbox;
+mod keys;
+mod prune;
+mod query;
+mod routes;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use postroom_core::view::{
+    ActionRow, Affected, AuditRow, BlockedKey, DeliveryRow, EventRow, InboxRow, Pruned, RelayRow, RouteDetail,
+    StoreRow, Timeline,
+};
+use postroom_core::{
+    Actor, Desk, Event, Page, ReplayOptions, Retention, RouteDefinition, Selection, StoreError, StoreErrorKind,
+};
+
+use crate::store::Inner;
+use dead::Act;
+
+/// An adopted table as an operator sees it.
+pub(crate) struct AdoptedDesk(pub(crate) Arc<Inner>);
+
+#[async_trait]
+impl Desk for AdoptedDesk {
+    async fn append(&self, _: &[Event]) -> Result<Vec<String>, StoreError> {
+        let message = format!(
+            "store {:?} is the adopted table {}, which its application writes",
+            self.0.name, self.0.layout_name
+        );
+        Err(StoreError::new(StoreErrorKind::Invalid, "append", message)
+            .hint("insert a row as the application does, or append to a store with a log of its own"))
+    }
+
+    async fn events(&self, which: &Selection, page: Page) -> Result<Vec<EventRow>, StoreError> {
+        events::list(&self.0, which, page).await
+    }
+
+    async fn event(&self, id: &str, with_payload: bool) -> Result<Option<Timeline>, StoreError> {
+        events::timeline(&self.0, id, with_payload).await
+    }
+
+    async fn register(&self, routes: &[RouteDefinition]) -> Result<Vec<String>, StoreError> {
+        routes::register(&self.0, routes).await
+    }
+
+    async fn routes(&self) -> Result<Vec<RouteDetail>, StoreError> {
+        routes::list(&self.0).await
+    }
+
+    async fn relays(&self) -> Result<Vec<RelayRow>, StoreError> {
+        routes::all_relays(&self.0).await
+    }
+
+    async fn store(&self) -> Result<StoreRow, StoreError> {
+        routes::store(&self.0).await
+    }
+
+    async fn pause(&self, route: &str, actor: &Actor) -> Result<bool, StoreError> {
+        routes::set_paused(&self.0, route, actor, true).await
+    }
+
+    async fn resume(&self, route: &str, actor: &Actor) -> Result<bool, StoreError> {
+        routes::set_paused(&self.0, route, actor, false).await
+    }
+
+    async fn forget(&self, route: &str, actor: &Actor) -> Result<(), StoreError> {
+        routes::forget(&self.0, route, actor).await
+    }
+
+    async fn dead(&self, which: &Selection, after: i64, limit: usize) -> Result<Vec<DeliveryRow>, StoreError> {
+        dead::list(&self.0, which, after, limit).await
+    }
+
+    async fn replay_dead(&self, which: &Selection, how: ReplayOptions, actor: &Actor) -> Result<Affected, StoreError> {
+        dead::act(&self.0, Act::ReplayDead, which, how, actor).await
+    }
+
+    async fn discard_dead(&self, which: &Selection, dry_run: bool, actor: &Actor) -> Result<Affected, StoreError> {
+        dead::act(&self.0, Act::Discard, which, ReplayOptions { dry_run, ..ReplayOptions::default() }, actor).await
+    }
+
+    async fn replay(&self, which: &Selection, how: ReplayOptions, actor: &Actor) -> Result<Affected, StoreError> {
+        dead::act(&self.0, Act::Replay, which, how, actor).await
+    }
+
+    async fn blocked_keys(&self, route: Option<&str>, limit: usize) -> Result<Vec<BlockedKey>, StoreError> {
+        keys::blocked(&self.0, route, limit).await
+    }
+
+    async fn unblock(&self, route: &str, key: &str, actor: &Actor) -> Result<u64, StoreError> {
+        keys::unblock(&self.0, route, key, actor).await
+    }
+
+    async fn skip_head(&self, route: &str, key: &str, actor: &Actor) -> Result<String, StoreError> {
+        keys::skip_head(&self.0, route, key, actor).await
+    }
+
+    async fn inbox(&self, consumer: Option<&str>, id: Option<&str>, limit: usize) -> Result<Vec<InboxRow>, StoreError> {
+        inbox::list(&self.0, consumer, id, limit).await
+    }
+
+    async fn audit(&self) -> Result<Vec<AuditRow>, StoreError> {
+        audit::audit(&self.0).await
+    }
+
+    async fn actions(&self, limit: usize) -> Result<Vec<ActionRow>, StoreError> {
+        actions::newest(&self.0, limit).await
+    }
+
+    async fn prune(&self, retention: &Retention, dry_run: bool) -> Result<Pruned, StoreError> {
+        prune::prune(&self.0, retention, dry_run).await
+    }
+}

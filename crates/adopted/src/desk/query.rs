@@ -1,0 +1,177 @@
+//! A statement over the adopted table that is put together for one question.
+
+use postroom_core::{Selection, StoreError};
+use serde_json::json;
+
+use crate::ground::{Rows, Statement};
+use crate::layout::{Death, Place, State};
+use crate::sql::{Writer, literal};
+use crate::store::{Inner, clock};
+
+/// A statement on its way. The adopted table is `t`, its side table `s`.
+pub(super) struct Query<'a> {
+    pub(super) inner: &'a Inner,
+    pub(super) writer: Writer<'a>,
+    values: Vec<Option<String>>,
+    conditions: Vec<String>,
+}
+
+impl<'a> Query<'a> {
+    pub(super) fn new(inner: &'a Inner) -> Self {
+        let values = vec![Some(inner.layout_name.clone()), Some(clock())];
+        Self { inner, writer: inner.writer(), values, conditions: vec!["$2 is not null".to_owned()] }
+    }
+
+    /// The placeholder of a value.
+    pub(super) fn value(&mut self, value: impl Into<String>) -> String {
+        self.values.push(Some(value.into()));
+        format!("${}", self.values.len())
+    }
+
+    pub(super) fn and(&mut self, condition: impl Into<String>) {
+        self.conditions.push(condition.into());
+    }
+
+    pub(super) fn now(&self) -> String {
+        self.writer.now("$2")
+    }
+
+    pub(super) fn row(&self) -> String {
+        self.writer.text(&Place::column(self.inner.layout.row.clone()))
+    }
+
+    /// `from` and `where`, with what the side table knows.
+    pub(super) fn from(&self) -> String {
+        format!(
+            "from {} t left join {} s on s.layout = $1 and s.row_id = {} where {}",
+            self.inner.layout.table.quoted(),
+            self.writer.own("sidecar"),
+            self.row(),
+            self.conditions.join(" and ")
+        )
+    }
+
+    pub(super) fn statement(self, text: impl Into<String>) -> Statement {
+        Statement { text: text.into().into(), values: self.values }
+    }
+
+    pub(super) async fn fetch(self, operation: &'static str, text: impl Into<String>) -> Result<Rows, StoreError> {
+        let ground = std::sync::Arc::clone(&self.inner.ground);
+        let found = ground.look(operation, vec![self.statement(text)]).await?;
+        Ok(found.into_iter().next().unwrap_or_default())
+    }
+
+    /// When it happened, as the database's own.
+    pub(super) fn occurred_at(&self) -> String {
+        match self.inner.layout.occurred_at(&self.inner.columns) {
+            Some(place) => self.writer.moment(&place),
+            None => self.now(),
+        }
+    }
+
+    /// When the row was written, as far as the table tells; lists go by it.
+    pub(super) fn appended_at(&self) -> String {
+        match self.inner.layout.appended_at(&self.inner.columns) {
+            Some(place) => self.writer.moment(&place),
+            None => self.now(),
+        }
+    }
+
+    /// Adds the conditions of a selection.
+    pub(super) fn select(&mut self, which: &Selection) {
+        let event = &self.inner.layout.event;
+        if !which.ids.is_empty() {
+            let ids = self.value(json!(which.ids).to_string());
+            self.and(format!("{} in {}", self.writer.text(&event.id), self.writer.listed(&ids)));
+        }
+        if let Some(pattern) = &which.event_type {
+            let (text, column) = (pattern.to_string(), self.writer.text(&event.event_type));
+            if let Some(prefix) = text.strip_suffix('*') {
+                let prefix = self.value(prefix);
+                self.and(format!("substr({column}, 1, length({prefix})) = {prefix}"));
+            } else {
+                let text = self.value(text);
+                self.and(format!("{column} = {text}"));
+            }
+        }
+        let key = event.key.as_ref().or(event.aggregate_id.as_ref());
+        let equal = [
+            (event.aggregate_type.as_ref(), &which.aggregate_type),
+            (key, &which.key),
+            (event.tenant.as_ref(), &which.tenant),
+        ];
+        for (place, wanted) in equal {
+            let Some(wanted) = wanted else { continue };
+            let column = place.map_or_else(|| "cast(null as text)".to_owned(), |place| self.writer.text(place));
+            let wanted = self.value(wanted);
+            self.and(format!("{column} = {wanted}"));
+        }
+        for (time, sign) in [(which.from, ">="), (which.to, "<")] {
+            if let Some(time) = time {
+                let value = self.value(time.as_microsecond().to_string());
+                let moment = self.writer.at_micros(&value);
+                self.and(format!("{} {sign} {moment}", self.occurred_at()));
+            }
+        }
+        if let Some(code) = &which.code {
+            let code = self.value(code);
+            self.and(format!("s.code = {code}"));
+        }
+    }
+
+    /// Whether a row is dead.
+    pub(super) fn is_dead(&self) -> String {
+        match (&self.inner.layout.death, &self.inner.layout.state) {
+            (Death::Word(word), State::Words { place, .. }) if place.path.is_empty() => {
+                format!("t.{} = {}", place.column.quoted(), literal(word))
+            }
+            (Death::Word(word), State::Words { place, .. }) => {
+                format!("{} = {}", self.writer.text(place), literal(word))
+            }
+            _ => "s.state = 'dead'".to_owned(),
+        }
+    }
+
+    /// Whether a row is to be delivered, now or later.
+    pub(super) fn is_pending(&self) -> String {
+        let pending = crate::sql::pending(&self.inner.layout, &self.writer);
+        match self.inner.layout.death {
+            Death::Aside => format!("{pending} and (s.state is null or s.state <> 'dead')"),
+            Death::Word(_) | Death::AsDone => pending,
+        }
+    }
+
+    /// When a row is tried next; null when nothing stands in its way.
+    pub(super) fn next_attempt(&self) -> String {
+        match &self.inner.layout.next_attempt {
+            Some(place) => self.writer.moment(place),
+            None => "s.due".to_owned(),
+        }
+    }
+
+    /// Failed tries.
+    pub(super) fn attempts(&self) -> String {
+        match &self.inner.layout.attempts {
+            Some(place) => format!("coalesce({}, '0')", self.writer.text(place)),
+            None => "cast(coalesce(s.attempts, 0) as text)".to_owned(),
+        }
+    }
+
+    /// The number that lists go by: the row's own, or its time in microseconds.
+    pub(super) fn position(&self) -> String {
+        use crate::sql::columns::Holds;
+        let layout = &self.inner.layout;
+        let is_number = self.inner.columns.get(&layout.row).is_some_and(|column| column.holds == Holds::Integer);
+        if is_number { format!("t.{}", layout.row.quoted()) } else { self.writer.whole_micros(&self.appended_at()) }
+    }
+}
+
+/// A column of a row.
+pub(super) fn text(row: &[Option<String>], n: usize) -> Option<String> {
+    row.get(n).cloned().flatten()
+}
+
+/// A number in a column of a row.
+pub(super) fn number<T: std::str::FromStr + Default>(row: &[Option<String>], n: usize) -> T {
+    row.get(n).and_then(Option::as_deref).and_then(|text| text.parse().ok()).unwrap_or_default()
+}

@@ -1,0 +1,72 @@
+//! What a store lends us: a database that runs our statements.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use postroom_core::StoreError;
+
+use crate::layout::TableName;
+use crate::sql::columns::Columns;
+
+/// Whose SQL it speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    /// PostgreSQL.
+    Postgres,
+    /// SQLite.
+    Sqlite,
+}
+
+/// One statement. Values are text, and so is what comes back: the statement casts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Statement {
+    /// What it says.
+    pub text: Arc<str>,
+    /// `$1`, `$2`, …
+    pub values: Vec<Option<String>>,
+}
+
+impl Statement {
+    /// A statement without values.
+    pub fn new(text: impl Into<Arc<str>>) -> Self {
+        Self { text: text.into(), values: Vec::new() }
+    }
+
+    /// Adds a value.
+    #[must_use]
+    pub fn bind(mut self, value: impl Into<String>) -> Self {
+        self.values.push(Some(value.into()));
+        self
+    }
+
+    /// Adds a value, or null.
+    #[must_use]
+    pub fn bind_or_null(mut self, value: Option<impl Into<String>>) -> Self {
+        self.values.push(value.map(Into::into));
+        self
+    }
+}
+
+/// One row.
+pub type Row = Vec<Option<String>>;
+/// What one statement brought.
+pub type Rows = Vec<Row>;
+
+/// A database that runs our statements. A call that is dropped half-way leaves nothing half-done.
+#[async_trait]
+pub trait Ground: Send + Sync {
+    /// Whose SQL it speaks.
+    fn dialect(&self) -> Dialect;
+    /// The schema of our own tables, where the database has schemas.
+    fn schema(&self) -> &str;
+    /// A table with its schema and columns, as the catalogue has it and as an application would find it.
+    async fn table(&self, table: &TableName) -> Result<Option<(TableName, Columns)>, StoreError>;
+    /// Runs a script of many statements in one transaction.
+    async fn script(&self, operation: &'static str, script: String) -> Result<(), StoreError>;
+    /// Runs statements that only look, in order; brings the rows of each.
+    async fn look(&self, operation: &'static str, statements: Vec<Statement>) -> Result<Vec<Rows>, StoreError>;
+    /// Runs statements in one transaction, in order; brings the rows of each.
+    async fn run(&self, operation: &'static str, statements: Vec<Statement>) -> Result<Vec<Rows>, StoreError>;
+    /// The same for a heartbeat, which must get through when everything else is busy.
+    async fn renew(&self, operation: &'static str, statements: Vec<Statement>) -> Result<Vec<Rows>, StoreError>;
+}

@@ -1,0 +1,207 @@
+//! What an adopted table is like: where an event's parts stand, how its state is told, how rows are claimed, what success
+//! and death do to them. Data only; what it means as SQL is [`crate::sql`]'s.
+
+mod name;
+
+pub use name::{Name, NameError, Place, TableName};
+
+use crate::sql::columns::{Columns, Holds};
+
+/// One adopted table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    /// The table.
+    pub table: TableName,
+    /// The column that names a row; unique.
+    pub row: Name,
+    /// The columns rows are read in the order of; together with `row` they name a place in it.
+    pub order: Vec<Name>,
+    /// Whether rows of one key are delivered in that order.
+    pub ordered: bool,
+    /// Where an event's parts stand.
+    pub event: EventPlaces,
+    /// How a row tells what became of it.
+    pub state: State,
+    /// What a dead row looks like.
+    pub death: Death,
+    /// Failed tries; in the side table where there is no place.
+    pub attempts: Option<Place>,
+    /// When it is tried next; in the side table where there is no place.
+    pub next_attempt: Option<Place>,
+    /// Why it failed last; the side table has it in any case.
+    pub error: Option<Place>,
+    /// A column that is set to the time when a row is done.
+    pub done_at: Option<Name>,
+    /// Whether retention deletes rows that are done; the table is its owner's, so not unless they say so.
+    pub prunes: bool,
+    /// Where retention copies rows before it deletes them.
+    pub archive: Option<TableName>,
+    /// The consumers' table of what they have accepted.
+    pub inbox: Option<InboxTable>,
+}
+
+/// Where an event's parts stand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventPlaces {
+    /// Its id.
+    pub id: Place,
+    /// What happened.
+    pub event_type: Place,
+    /// The payload; JSON.
+    pub payload: Place,
+    /// Keys that are left out of the payload when it is sent.
+    pub payload_without: Vec<String>,
+    /// The ordering key, when it is not the aggregate's id.
+    pub key: Option<Place>,
+    /// Whose event: the kind.
+    pub aggregate_type: Option<Place>,
+    /// Whose event: which one.
+    pub aggregate_id: Option<Place>,
+    /// The tenant.
+    pub tenant: Option<Place>,
+    /// When it happened; the first time in the order of reading if nothing is said.
+    pub occurred_at: Option<Place>,
+    /// What it belongs to.
+    pub correlation_id: Option<Place>,
+    /// What caused it.
+    pub causation_id: Option<Place>,
+    /// Version of the payload's schema.
+    pub schema_version: Option<Place>,
+    /// Headers; a JSON object.
+    pub headers: Option<Place>,
+    /// Scope fields by name.
+    pub attributes: Vec<(String, Place)>,
+}
+
+/// How a row tells what became of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    /// By a word.
+    Words {
+        /// Where it stands.
+        place: Place,
+        /// To be delivered.
+        pending: String,
+        /// Delivered.
+        done: String,
+        /// Words of others that are never written nor claimed.
+        known: Vec<String>,
+    },
+    /// By a time that is null as long as it is pending.
+    Stamp(Name),
+    /// By a yes or no: whether it is done.
+    Flag(Name),
+    /// Not at all: what is there is pending, and deleted when it is done.
+    Presence,
+}
+
+/// What a dead row looks like.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Death {
+    /// It has this word.
+    Word(String),
+    /// Like one that is done: somebody else has the dead letter.
+    AsDone,
+    /// Like one that is pending; only the side table knows.
+    Aside,
+}
+
+/// The consumers' table of what they have accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InboxTable {
+    /// The table.
+    pub table: TableName,
+    /// The consumer.
+    pub consumer: Name,
+    /// The event's id.
+    pub id: Name,
+    /// When.
+    pub at: Option<Name>,
+}
+
+/// What cannot be in a layout.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LayoutProblem {
+    /// The key of the layout it is about.
+    pub key: &'static str,
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub hint: &'static str,
+}
+
+impl Layout {
+    /// The key that order is kept by, if it is kept.
+    pub fn order_key(&self) -> Option<&Place> {
+        let key = self.event.key.as_ref().or(self.event.aggregate_id.as_ref());
+        key.filter(|_| self.ordered)
+    }
+
+    /// Where the time stands when it happened: as the layout says, else when it was written.
+    pub(crate) fn occurred_at(&self, columns: &Columns) -> Option<Place> {
+        self.event.occurred_at.clone().or_else(|| self.first_time(columns))
+    }
+
+    /// Where the time stands when the row was written: the first time in the order of reading.
+    pub(crate) fn appended_at(&self, columns: &Columns) -> Option<Place> {
+        self.first_time(columns).or_else(|| self.event.occurred_at.clone())
+    }
+
+    fn first_time(&self, columns: &Columns) -> Option<Place> {
+        let is_time = |name: &&Name| {
+            columns.get(name).is_some_and(|column| matches!(column.holds, Holds::Moment | Holds::LocalTime))
+        };
+        self.order.iter().find(is_time).cloned().map(Place::column)
+    }
+
+    /// The word of dead rows, if they have one.
+    pub fn dead_word(&self) -> Option<&str> {
+        match &self.death {
+            Death::Word(word) => Some(word),
+            Death::AsDone | Death::Aside => None,
+        }
+    }
+
+    /// What in it contradicts itself.
+    pub fn problems(&self) -> Vec<LayoutProblem> {
+        let mut found = Vec::new();
+        let mut problem = |key, message: &str, hint| {
+            found.push(LayoutProblem { key, message: message.to_owned(), hint });
+        };
+        if self.order.is_empty() {
+            problem(
+                "order",
+                "nothing says in which order rows are read",
+                "write for instance order = [\"created_at\", \"id\"]",
+            );
+        }
+        if self.ordered && self.event.key.is_none() && self.event.aggregate_id.is_none() {
+            problem(
+                "ordered",
+                "order is kept by key, but events have none",
+                "say where `event.key` or `event.aggregate_id` stands",
+            );
+        }
+        let words = match &self.state {
+            State::Words { pending, done, known, .. } => {
+                [pending, done].into_iter().chain(known).cloned().collect::<Vec<_>>()
+            }
+            State::Stamp(_) | State::Flag(_) | State::Presence => Vec::new(),
+        };
+        let twice = words.iter().enumerate().find(|(n, word)| words[..*n].contains(word));
+        if let Some((_, word)) = twice {
+            problem("state", &format!("the word {word:?} means two things"), "give each state its own word");
+        }
+        if matches!(&self.death, Death::Word(_)) && !matches!(self.state, State::Words { .. }) {
+            problem(
+                "state.dead",
+                "there is a word for dead rows, but no place for words",
+                "set state.word, or leave state.dead out",
+            );
+        }
+        if matches!(&self.death, Death::Word(word) if words.first() == Some(word)) {
+            problem("state.dead", "dead rows would look like pending ones", "give them a word of their own");
+        }
+        found
+    }
+}

@@ -1,0 +1,95 @@
+//! What an update writes: columns as they are, keys of a JSON column all at once.
+
+use super::Writer;
+use super::columns::Holds;
+use super::write::{literal, sqlite_path};
+use crate::ground::Dialect;
+use crate::layout::{Name, Place};
+
+/// What is written, as an expression of the database's own.
+#[derive(Debug, Clone)]
+pub(super) enum New {
+    /// A text.
+    Text(String),
+    /// A number.
+    Number(String),
+    /// A moment.
+    Moment(String),
+}
+
+/// A key inside a JSON column, and what is written there.
+type Change = (Vec<String>, New);
+
+/// The assignments of one update.
+#[derive(Debug, Default)]
+pub(super) struct Assignments {
+    plain: Vec<(Name, New)>,
+    inside: Vec<(Name, Vec<Change>)>,
+}
+
+impl Assignments {
+    pub(super) fn set(&mut self, place: &Place, new: New) {
+        if place.path.is_empty() {
+            self.plain.push((place.column.clone(), new));
+            return;
+        }
+        let change = (place.path.clone(), new);
+        match self.inside.iter_mut().find(|(column, _)| *column == place.column) {
+            Some((_, changes)) => changes.push(change),
+            None => self.inside.push((place.column.clone(), vec![change])),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.plain.is_empty() && self.inside.is_empty()
+    }
+
+    /// `"a" = …, "b" = …`
+    pub(super) fn text(&self, writer: &Writer<'_>) -> String {
+        let plain = self.plain.iter().map(|(column, new)| {
+            let value = match new {
+                New::Text(value) if writer.dialect == Dialect::Postgres && !value.starts_with('\'') => {
+                    writer.row_id(column, value)
+                }
+                New::Text(value) | New::Number(value) => value.clone(),
+                New::Moment(moment) => writer.stored_moment(column, moment),
+            };
+            format!("{} = {value}", column.quoted())
+        });
+        let inside = self
+            .inside
+            .iter()
+            .map(|(column, changes)| format!("{} = {}", column.quoted(), changed(writer, column, changes)));
+        plain.chain(inside).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// A JSON column with some keys set.
+fn changed(writer: &Writer<'_>, column: &Name, changes: &[Change]) -> String {
+    let json = writer.json(column);
+    let mut value = json;
+    for (path, new) in changes {
+        value = match writer.dialect {
+            Dialect::Postgres => {
+                let new = match new {
+                    New::Text(text) => format!("to_jsonb({text}::text)"),
+                    New::Number(number) => format!("to_jsonb({number})"),
+                    New::Moment(moment) => format!("to_jsonb({})", writer.rfc3339(moment)),
+                };
+                format!("jsonb_set({value}, {}, {new})", literal(&super::write::pg_path(path)))
+            }
+            Dialect::Sqlite => {
+                let new = match new {
+                    New::Text(text) | New::Number(text) => text.clone(),
+                    New::Moment(moment) => writer.rfc3339(moment),
+                };
+                format!("json_set({value}, {}, {new})", literal(&sqlite_path(path)))
+            }
+        };
+    }
+    match (writer.dialect, writer.columns.get(column).map(|column| column.holds)) {
+        (Dialect::Sqlite, _) | (_, Some(Holds::Jsonb)) => value,
+        (Dialect::Postgres, Some(Holds::Json)) => format!("({value})::json"),
+        (Dialect::Postgres, _) => format!("({value})::text"),
+    }
+}

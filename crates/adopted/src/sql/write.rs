@@ -1,0 +1,218 @@
+//! Pieces of statements in the words of one database: what stands at a place, and what to write there.
+
+use super::columns::{Column, Columns, Holds};
+use crate::ground::Dialect;
+use crate::layout::{Name, Place};
+
+/// Writes expressions over one table, which statements call `t`.
+#[derive(Debug, Clone)]
+pub(crate) struct Writer<'a> {
+    pub(crate) dialect: Dialect,
+    /// The schema of our own tables and functions.
+    pub(crate) schema: &'a str,
+    pub(crate) columns: &'a Columns,
+}
+
+impl Writer<'_> {
+    fn column(&self, name: &Name) -> Option<&Column> {
+        self.columns.get(name)
+    }
+
+    fn holds(&self, name: &Name) -> Holds {
+        self.column(name).map_or(Holds::Text, |column| column.holds)
+    }
+
+    /// One of our own tables.
+    pub(crate) fn own(&self, table: &str) -> String {
+        match self.dialect {
+            Dialect::Postgres => format!("{}.{}", Name::new(self.schema).quoted(), Name::new(table).quoted()),
+            Dialect::Sqlite => Name::new(format!("postroom_{table}")).quoted(),
+        }
+    }
+
+    /// A column as JSON; null where it is none.
+    pub(super) fn json(&self, name: &Name) -> String {
+        let column = format!("t.{}", name.quoted());
+        match (self.dialect, self.holds(name)) {
+            (Dialect::Postgres, Holds::Jsonb) => column,
+            (Dialect::Postgres, Holds::Json) => format!("{column}::jsonb"),
+            (Dialect::Postgres, _) => format!("{}({column}::text)", self.own("adopted_json")),
+            (Dialect::Sqlite, _) => format!("case when json_valid({column}) then {column} end"),
+        }
+    }
+
+    /// What stands there, as text.
+    pub(crate) fn text(&self, place: &Place) -> String {
+        if place.path.is_empty() {
+            let column = format!("t.{}", place.column.quoted());
+            return match self.dialect {
+                Dialect::Postgres => format!("{column}::text"),
+                Dialect::Sqlite => format!("cast({column} as text)"),
+            };
+        }
+        let json = self.json(&place.column);
+        match self.dialect {
+            // One key by itself, so that an index on that expression serves it.
+            Dialect::Postgres => match place.path.as_slice() {
+                [key] => format!("({json} ->> {})", literal(key)),
+                path => format!("({json} #>> {})", literal(&pg_path(path))),
+            },
+            Dialect::Sqlite => {
+                // A text as it is, anything else as its JSON; not `->>`, which reads numbers as keys.
+                format!("cast(json_extract({json}, {}) as text)", literal(&sqlite_path(&place.path)))
+            }
+        }
+    }
+
+    /// What stands there as JSON text; null when there is nothing.
+    pub(crate) fn json_text(&self, place: &Place) -> String {
+        match (self.dialect, place.path.as_slice()) {
+            (Dialect::Postgres, []) => format!("t.{}::text", place.column.quoted()),
+            (Dialect::Postgres, path) => format!("({} #> {})::text", self.json(&place.column), literal(&pg_path(path))),
+            (Dialect::Sqlite, []) => format!("cast(t.{} as text)", place.column.quoted()),
+            (Dialect::Sqlite, path) => format!("({} -> {})", self.json(&place.column), literal(&sqlite_path(path))),
+        }
+    }
+
+    /// What stands there as a JSON value, as text; null when there is nothing.
+    pub(crate) fn value(&self, place: &Place) -> String {
+        match (self.dialect, place.as_column()) {
+            (_, None) => self.json_text(place),
+            (Dialect::Postgres, Some(name)) => format!("to_jsonb(t.{})::text", name.quoted()),
+            (Dialect::Sqlite, Some(name)) => format!("json_quote(t.{})", name.quoted()),
+        }
+    }
+
+    /// A time that stands there, as the database's own; null when it is none.
+    pub(crate) fn moment(&self, place: &Place) -> String {
+        let column = format!("t.{}", place.column.quoted());
+        match (self.dialect, place.path.is_empty(), self.holds(&place.column)) {
+            (Dialect::Postgres, true, Holds::Moment) => column,
+            (Dialect::Postgres, true, Holds::LocalTime) => format!("({column} at time zone 'utc')"),
+            (Dialect::Postgres, _, _) => format!("{}({})", self.own("adopted_time"), self.text(place)),
+            // As microseconds: numbers are taken for them, texts are read.
+            (Dialect::Sqlite, _, _) => {
+                let value = if place.path.is_empty() {
+                    column
+                } else {
+                    format!("json_extract({}, {})", self.json(&place.column), literal(&sqlite_path(&place.path)))
+                };
+                format!(
+                    "case typeof({value}) when 'text' then cast(round((julianday({value}) - 2440587.5) * 86400000.0) as integer) * 1000 else {value} end"
+                )
+            }
+        }
+    }
+
+    /// A time as microseconds since 1970, as text.
+    pub(crate) fn micros(&self, moment: &str) -> String {
+        match self.dialect {
+            Dialect::Postgres => format!("(extract(epoch from {moment}) * 1000000)::int8::text"),
+            Dialect::Sqlite => format!("cast({moment} as text)"),
+        }
+    }
+
+    /// The same as a number.
+    pub(crate) fn whole_micros(&self, moment: &str) -> String {
+        match self.dialect {
+            Dialect::Postgres => format!("(extract(epoch from {moment}) * 1000000)::int8"),
+            Dialect::Sqlite => format!("cast({moment} as integer)"),
+        }
+    }
+
+    /// Microseconds since 1970 that came as text, as a moment.
+    pub(crate) fn at_micros(&self, text: &str) -> String {
+        match self.dialect {
+            Dialect::Postgres => format!("(timestamptz 'epoch' + cast({text} as int8) * interval '1 microsecond')"),
+            Dialect::Sqlite => format!("cast({text} as integer)"),
+        }
+    }
+
+    /// Microseconds from one moment to another, as text.
+    pub(crate) fn until(&self, moment: &str, now: &str) -> String {
+        match self.dialect {
+            Dialect::Postgres => format!("(extract(epoch from {moment} - {now}) * 1000000)::int8::text"),
+            Dialect::Sqlite => format!("cast({moment} - {now} as text)"),
+        }
+    }
+
+    /// The time of the statement; `value` is the placeholder of our own clock, for databases that have none of use.
+    pub(crate) fn now(&self, value: &str) -> String {
+        match self.dialect {
+            Dialect::Postgres => "statement_timestamp()".to_owned(),
+            Dialect::Sqlite => format!("cast({value} as integer)"),
+        }
+    }
+
+    /// A moment as the column holds it.
+    pub(crate) fn stored_moment(&self, name: &Name, moment: &str) -> String {
+        match (self.dialect, self.holds(name)) {
+            (Dialect::Postgres, Holds::Moment) | (Dialect::Sqlite, Holds::Integer) => moment.to_owned(),
+            (Dialect::Postgres, Holds::LocalTime) => format!("({moment} at time zone 'utc')"),
+            _ => self.rfc3339(moment),
+        }
+    }
+
+    /// A moment as text: RFC 3339, UTC, microseconds.
+    pub(crate) fn rfc3339(&self, moment: &str) -> String {
+        match self.dialect {
+            Dialect::Postgres => format!("to_char({moment} at time zone 'utc', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')"),
+            Dialect::Sqlite => format!(
+                "strftime('%Y-%m-%dT%H:%M:%S', {moment} / 1000000, 'unixepoch') || printf('.%06dZ', {moment} % 1000000)"
+            ),
+        }
+    }
+
+    /// A row's id that came as text, as the column holds it.
+    pub(crate) fn row_id(&self, row: &Name, text: &str) -> String {
+        match self.dialect {
+            Dialect::Postgres => {
+                let sql_type = self.column(row).map_or("text", |column| column.sql_type.as_str());
+                format!("{text}::{sql_type}")
+            }
+            Dialect::Sqlite => text.to_owned(),
+        }
+    }
+
+    /// The rows of a JSON list of objects, called `x`, with these fields as text.
+    pub(crate) fn unpacked(&self, value: &str, fields: &[&str]) -> String {
+        match self.dialect {
+            Dialect::Postgres => {
+                let fields: Vec<String> = fields.iter().map(|field| format!("{field} text")).collect();
+                format!("jsonb_to_recordset({value}::jsonb) as x({})", fields.join(", "))
+            }
+            Dialect::Sqlite => {
+                let fields: Vec<String> =
+                    fields.iter().map(|field| format!("json_extract(value, '$.{field}') as {field}")).collect();
+                format!("(select {} from json_each({value})) as x", fields.join(", "))
+            }
+        }
+    }
+
+    /// The texts of a JSON list.
+    pub(crate) fn listed(&self, value: &str) -> String {
+        match self.dialect {
+            Dialect::Postgres => format!("(select jsonb_array_elements_text({value}::jsonb))"),
+            Dialect::Sqlite => format!("(select value from json_each({value}))"),
+        }
+    }
+}
+
+/// A text as it stands in SQL.
+pub(crate) fn literal(text: &str) -> String {
+    // No zero bytes: neither database can hold them. Backslashes mean nothing in standard strings.
+    format!("'{}'", text.replace('\0', "").replace('\'', "''"))
+}
+
+/// A path as an array of PostgreSQL.
+pub(super) fn pg_path(path: &[String]) -> String {
+    let keys: Vec<String> =
+        path.iter().map(|key| format!("\"{}\"", key.replace('\\', "\\\\").replace('"', "\\\""))).collect();
+    format!("{{{}}}", keys.join(","))
+}
+
+/// A path as SQLite writes it.
+pub(super) fn sqlite_path(path: &[String]) -> String {
+    let keys: Vec<String> = path.iter().map(|key| format!(".\"{}\"", key.replace('"', "\\\""))).collect();
+    format!("${}", keys.concat())
+}

@@ -1,0 +1,173 @@
+//! An adopted table as a store: what relays and commands open.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use postroom_core::{
+    Desk, Limits, RelayIdentity, RouteDefinition, Schema, Source, Store, StoreError, StoreErrorKind, Upkeep, Wake,
+};
+
+use crate::desk::AdoptedDesk;
+use crate::ground::Ground;
+use crate::layout::{Layout, Name, Place};
+use crate::source::AdoptedSource;
+use crate::sql::columns::Columns;
+use crate::sql::{Texts, Writer};
+use crate::tables::{AdoptedSchema, routes};
+
+/// What to do when the tables beside the adopted one are missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Migrate {
+    /// Make them.
+    Auto,
+    /// It is an error.
+    Never,
+}
+
+/// What an adopted store is told.
+#[derive(Debug, Clone)]
+pub struct AdoptedOptions {
+    /// Its name in the configuration.
+    pub name: String,
+    /// The table.
+    pub layout: Layout,
+    /// What an event may be at most.
+    pub limits: Limits,
+    /// What to do when the tables beside it are missing.
+    pub migrate: Migrate,
+}
+
+/// An adopted table; cheap to clone.
+#[derive(Clone)]
+pub struct Adopted {
+    inner: Arc<Inner>,
+}
+
+/// What every part of the store shares.
+pub(crate) struct Inner {
+    pub(crate) name: String,
+    pub(crate) layout: Layout,
+    /// The table with its schema: what the side table knows it by.
+    pub(crate) layout_name: String,
+    pub(crate) columns: Columns,
+    pub(crate) limits: Limits,
+    pub(crate) ground: Arc<dyn Ground>,
+    pub(crate) texts: Texts,
+    pub(crate) wake: Wake,
+}
+
+impl Inner {
+    pub(crate) fn writer(&self) -> Writer<'_> {
+        Writer { dialect: self.ground.dialect(), schema: self.ground.schema(), columns: &self.columns }
+    }
+}
+
+/// Our clock, for databases that have none of use: microseconds since 1970.
+pub(crate) fn clock() -> String {
+    Timestamp::now().as_microsecond().to_string()
+}
+
+impl Adopted {
+    /// Opens a table that is there with the columns its layout names.
+    pub async fn open(options: AdoptedOptions, ground: Arc<dyn Ground>) -> Result<Self, StoreError> {
+        let AdoptedOptions { name, mut layout, limits, migrate } = options;
+        if let Some(problem) = layout.problems().into_iter().next() {
+            let message = format!("layout of store {name:?}: {}", problem.message);
+            return Err(StoreError::new(StoreErrorKind::Invalid, "open", message).hint(problem.hint));
+        }
+        let (table, columns) = ground.table(&layout.table).await?.ok_or_else(|| no_table(&name, &layout))?;
+        layout.table = table;
+        if let Some((place, key)) = places(&layout).into_iter().find(|(place, _)| columns.get(place).is_none()) {
+            return Err(no_column(&name, &layout, &columns, &place, key));
+        }
+        AdoptedSchema { store: name.clone(), ground: Arc::clone(&ground) }.ensure(migrate == Migrate::Auto).await?;
+        let writer = Writer { dialect: ground.dialect(), schema: ground.schema(), columns: &columns };
+        let texts = Texts::new(&layout, &writer);
+        let layout_name = layout.table.to_string();
+        let wake = Wake::default();
+        Ok(Self { inner: Arc::new(Inner { name, layout, layout_name, columns, limits, ground, texts, wake }) })
+    }
+
+    /// The tables beside an adopted one, whether or not they are there.
+    pub fn tables(name: impl Into<String>, ground: Arc<dyn Ground>) -> Arc<dyn Schema> {
+        Arc::new(AdoptedSchema { store: name.into(), ground })
+    }
+}
+
+/// Every column a layout names, with the key that names it.
+fn places(layout: &Layout) -> Vec<(Name, &'static str)> {
+    let event = &layout.event;
+    let mut found = vec![(layout.row.clone(), "row")];
+    found.extend(layout.order.iter().map(|name| (name.clone(), "order")));
+    let required = [("event.id", &event.id), ("event.type", &event.event_type), ("event.payload", &event.payload)];
+    let optional: [(&'static str, &Option<Place>); 12] = [
+        ("event.key", &event.key),
+        ("event.aggregate_type", &event.aggregate_type),
+        ("event.aggregate_id", &event.aggregate_id),
+        ("event.tenant", &event.tenant),
+        ("event.occurred_at", &event.occurred_at),
+        ("event.correlation_id", &event.correlation_id),
+        ("event.causation_id", &event.causation_id),
+        ("event.schema_version", &event.schema_version),
+        ("event.headers", &event.headers),
+        ("attempts", &layout.attempts),
+        ("next_attempt", &layout.next_attempt),
+        ("error", &layout.error),
+    ];
+    found.extend(required.map(|(key, place)| (place.column.clone(), key)));
+    found.extend(optional.into_iter().filter_map(|(key, place)| Some((place.as_ref()?.column.clone(), key))));
+    found.extend(event.attributes.iter().map(|(_, place)| (place.column.clone(), "event.attributes")));
+    found.extend(layout.done_at.clone().map(|name| (name, "done_at")));
+    match &layout.state {
+        crate::layout::State::Words { place, .. } => found.push((place.column.clone(), "state.word")),
+        crate::layout::State::Stamp(name) => found.push((name.clone(), "state.stamp")),
+        crate::layout::State::Flag(name) => found.push((name.clone(), "state.flag")),
+        crate::layout::State::Presence => {}
+    }
+    found
+}
+
+fn no_table(store: &str, layout: &Layout) -> StoreError {
+    let message = format!("store {store:?} has no table {}", layout.table);
+    StoreError::new(StoreErrorKind::NotFound, "open", message)
+        .hint("correct `table` in its layout, with the schema if it is not in the search path")
+}
+
+fn no_column(store: &str, layout: &Layout, columns: &Columns, name: &Name, key: &str) -> StoreError {
+    let known: Vec<&str> = columns.0.keys().map(Name::as_str).collect();
+    let message =
+        format!("table {} of store {store:?} has no column {name}, which `{key}` of its layout names", layout.table);
+    StoreError::new(StoreErrorKind::NotFound, "open", message).hint(format!("it has {}", known.join(", ")))
+}
+
+#[async_trait]
+impl Store for Adopted {
+    fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    async fn source(&self, relay: &RelayIdentity, route: &RouteDefinition) -> Result<Arc<dyn Source>, StoreError> {
+        routes::join(&self.inner, relay, route).await?;
+        Ok(Arc::new(AdoptedSource::new(Arc::clone(&self.inner), relay.clone(), route.clone())))
+    }
+
+    fn desk(&self) -> Arc<dyn Desk> {
+        Arc::new(AdoptedDesk(Arc::clone(&self.inner)))
+    }
+
+    fn schema(&self) -> Option<Arc<dyn Schema>> {
+        Some(Self::tables(&self.inner.name, Arc::clone(&self.inner.ground)))
+    }
+
+    fn upkeep(&self) -> Option<Arc<dyn Upkeep>> {
+        None
+    }
+}
+
+impl fmt::Debug for Adopted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Adopted").field("name", &self.inner.name).field("table", &self.inner.layout_name).finish()
+    }
+}

@@ -1,0 +1,190 @@
+//! Routes of adopted tables: registration, who holds them, who lives.
+
+use postroom_core::{RelayIdentity, RouteDefinition, RouteHealth, StoreError, StoreErrorKind, valid_name};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::ground::{Dialect, Row, Statement};
+use crate::store::{Inner, clock};
+
+/// Whether the route is paused, ours, free for us; its term. `$1` route, `$2` boot, `$3` our clock.
+pub(crate) fn look(inner: &Inner, route: &str, boot: &str) -> Statement {
+    let writer = inner.writer();
+    let (now, relay) = (writer.now("$3"), writer.own("adopted_relay"));
+    let text = format!(
+        "select case when r.paused_by is null then 'no' else 'yes' end, \
+         case when r.holder = $2 then 'yes' else 'no' end, \
+         case when (r.holder is null or r.holder = $2 \
+           or not exists (select 1 from {relay} h where h.boot = r.holder and h.alive_until > {now})) \
+           and exists (select 1 from {relay} m where m.boot = $2 and m.alive_until > {now}) then 'yes' else 'no' end, \
+         cast(r.term as text) \
+         from {} r where r.name = $1 and $3 is not null",
+        writer.own("adopted_route")
+    );
+    Statement::new(text).bind(route).bind(boot).bind(clock())
+}
+
+/// Takes the route under the next term, if nobody alive holds it. Brings the term.
+pub(crate) fn acquire(inner: &Inner, route: &str, boot: &str) -> Statement {
+    let writer = inner.writer();
+    let (now, relay) = (writer.now("$3"), writer.own("adopted_relay"));
+    let text = format!(
+        "update {} as r set holder = $2, term = r.term + 1 where r.name = $1 and r.paused_by is null and $3 is not null \
+         and (r.holder is null or r.holder = $2 \
+           or not exists (select 1 from {relay} h where h.boot = r.holder and h.alive_until > {now})) \
+         and exists (select 1 from {relay} m where m.boot = $2 and m.alive_until > {now}) \
+         returning cast(term as text)",
+        writer.own("adopted_route")
+    );
+    Statement::new(text).bind(route).bind(boot).bind(clock())
+}
+
+/// Gives the route up and leaves; the heartbeat goes with the last route.
+pub(crate) fn release(inner: &Inner, route: &str, boot: &str) -> Vec<Statement> {
+    let writer = inner.writer();
+    let relay = writer.own("adopted_relay");
+    let free = format!("update {} set holder = null where name = $1 and holder = $2", writer.own("adopted_route"));
+    let leave = match writer.dialect {
+        Dialect::Postgres => format!("update {relay} set routes = routes - $1 where boot = $2"),
+        Dialect::Sqlite => format!("update {relay} set routes = json_remove(routes, $1) where boot = $2"),
+    };
+    let gone = format!("delete from {relay} where boot = $1 and routes = '{{}}'");
+    vec![
+        Statement::new(free).bind(route).bind(boot),
+        Statement::new(leave).bind(key(writer.dialect, route)).bind(boot),
+        Statement::new(gone).bind(boot),
+    ]
+}
+
+/// Says that the relay lives for another lease, and how the route is doing.
+pub(crate) fn heartbeat(inner: &Inner, relay: &RelayIdentity, route: &str, health: &RouteHealth) -> Statement {
+    let writer = inner.writer();
+    let now = writer.now("$4");
+    let (until, routes, merged) = match writer.dialect {
+        Dialect::Postgres => (
+            format!("{now} + cast($5 as float8) * interval '1 millisecond'"),
+            "jsonb_build_object($6, $7::jsonb)",
+            "l.routes || excluded.routes",
+        ),
+        Dialect::Sqlite => (
+            format!("{now} + cast($5 as integer) * 1000"),
+            "json_set('{}', $6, json($7))",
+            "json_patch(l.routes, excluded.routes)",
+        ),
+    };
+    let text = format!(
+        "insert into {} as l (boot, name, version, started_at, seen_at, alive_until, routes) \
+         select $1, $2, $3, {now}, {now}, {until}, {routes} where $4 is not null \
+         on conflict (boot) do update set seen_at = excluded.seen_at, alive_until = excluded.alive_until, routes = {merged}",
+        writer.own("adopted_relay")
+    );
+    let health = json!(RouteHealth { note: health.note.replace('\0', "\u{fffd}"), ..health.clone() }).to_string();
+    Statement::new(text)
+        .bind(&relay.boot)
+        .bind(&relay.name)
+        .bind(&relay.version)
+        .bind(clock())
+        .bind(relay.lease.as_millis().to_string())
+        .bind(key(writer.dialect, route))
+        .bind(health)
+}
+
+/// A route's name as a key of a relay's `routes`.
+fn key(dialect: Dialect, route: &str) -> String {
+    match dialect {
+        Dialect::Postgres => route.to_owned(),
+        Dialect::Sqlite => format!("$.\"{route}\""),
+    }
+}
+
+/// Registers the route if it is new; brings nothing when it was there.
+pub(crate) fn register(inner: &Inner, route: &RouteDefinition) -> Statement {
+    let writer = inner.writer();
+    let json = if writer.dialect == Dialect::Postgres { "$3::jsonb" } else { "$3" };
+    let text = format!(
+        "insert into {} (name, layout, filter, destination, on_failure, on_dead, registered_at) \
+         select $1, $2, {json}, $4, $5, $6, {} where $7 is not null on conflict (name) do nothing returning name",
+        writer.own("adopted_route"),
+        writer.now("$7")
+    );
+    Statement::new(text)
+        .bind(&route.name)
+        .bind(&inner.layout_name)
+        .bind(json!(route.filter).to_string())
+        .bind(&route.to)
+        .bind(word(&route.on_failure))
+        .bind(word(&route.on_dead))
+        .bind(clock())
+}
+
+/// The registered route: layout, destination, what failure and death do, and a live relay other than ours.
+pub(crate) fn registered(inner: &Inner, route: &str, boot: &str) -> Statement {
+    let writer = inner.writer();
+    let serves = match writer.dialect {
+        Dialect::Postgres => "jsonb_exists(l.routes, r.name)",
+        Dialect::Sqlite => "json_type(l.routes, '$.\"' || r.name || '\"') is not null",
+    };
+    let text = format!(
+        "select r.layout, r.destination, r.on_failure, r.on_dead, \
+         (select l.name || ' (' || l.boot || ')' from {} l where l.boot <> $2 and l.alive_until > {} and {serves} limit 1) \
+         from {} r where r.name = $1 and $3 is not null",
+        writer.own("adopted_relay"),
+        writer.now("$3"),
+        writer.own("adopted_route")
+    );
+    Statement::new(text).bind(route).bind(boot).bind(clock())
+}
+
+/// Takes a changed definition over; whoever holds the route has lost it.
+pub(crate) fn change(inner: &Inner, route: &RouteDefinition) -> Statement {
+    let text = format!(
+        "update {} set layout = $2, destination = $3, on_failure = $4, on_dead = $5, holder = null where name = $1",
+        inner.writer().own("adopted_route")
+    );
+    let statement = Statement::new(text).bind(&route.name).bind(&inner.layout_name).bind(&route.to);
+    statement.bind(word(&route.on_failure)).bind(word(&route.on_dead))
+}
+
+/// Registers the route if it is new, else takes its changes over, and says that this relay serves it.
+pub(crate) async fn join(inner: &Inner, relay: &RelayIdentity, route: &RouteDefinition) -> Result<(), StoreError> {
+    if !valid_name(&route.name) {
+        let message = format!("{:?} cannot be a route's name", route.name);
+        return Err(StoreError::new(StoreErrorKind::Invalid, "register", message)
+            .hint("use lower-case letters, digits, `-`, `_` and `.`, at most 63"));
+    }
+    let statements = vec![register(inner, route), registered(inner, &route.name, &relay.boot)];
+    let found = inner.ground.run("register", statements).await?;
+    let there = found.get(1).and_then(|rows| rows.first()).ok_or_else(|| not_registered(&route.name, "register"))?;
+    let mut statements = Vec::new();
+    if let Some(old) = differs(inner, route, there) {
+        if let Some(other) = there.get(4).cloned().flatten() {
+            let message = format!(
+                "relay {other} serves route {:?} as {old}, this relay defines it as {} from {}",
+                route.name, route.to, inner.layout_name
+            );
+            return Err(StoreError::new(StoreErrorKind::Conflict, "register", message)
+                .hint("give both relays the same definition, or stop the other one first"));
+        }
+        statements.push(change(inner, route));
+    }
+    statements.push(heartbeat(inner, relay, &route.name, &RouteHealth::running()));
+    inner.ground.run("register", statements).await.map(drop)
+}
+
+/// What is registered, if it is something else.
+fn differs(inner: &Inner, route: &RouteDefinition, there: &Row) -> Option<String> {
+    let of = |n: usize| there.get(n).and_then(Option::as_deref).unwrap_or_default();
+    let new = [&inner.layout_name, &route.to, &word(&route.on_failure), &word(&route.on_dead)];
+    let same = new.iter().enumerate().all(|(n, new)| of(n) == new.as_str());
+    (!same).then(|| format!("{} from {}", of(1), of(0)))
+}
+
+pub(crate) fn not_registered(route: &str, operation: &'static str) -> StoreError {
+    StoreError::new(StoreErrorKind::NotFound, operation, format!("route {route:?} is not registered in this store"))
+        .hint("`postroom route ls` shows the routes that are")
+}
+
+/// The word a setting is stored as.
+fn word<T: Serialize>(value: &T) -> String {
+    json!(value).as_str().unwrap_or_default().to_owned()
+}

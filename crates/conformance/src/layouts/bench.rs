@@ -1,0 +1,148 @@
+//! A table of one kind, and relays' sources on it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use postroom_adopted::{Adopted, AdoptedOptions, Ground, Migrate, Statement};
+use postroom_core::{
+    Budget, Delivery, Desk, Failure, Limits, Receipt, RelayIdentity, RouteDefinition, RouteHealth, Settlement, Source,
+    Standing, Store, Take, Verdict,
+};
+
+use super::Sample;
+
+/// The route of the table.
+pub(super) const ROUTE: &str = "orders";
+
+/// A table of one kind.
+pub struct Bench {
+    pub sample: Sample,
+    pub ground: Arc<dyn Ground>,
+    pub store: Adopted,
+    pub desk: Arc<dyn Desk>,
+}
+
+impl fmt::Debug for Bench {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bench").field("sample", &self.sample).finish_non_exhaustive()
+    }
+}
+
+impl Bench {
+    pub(super) async fn open(sample: Sample, ground: Arc<dyn Ground>) -> Self {
+        ground.script("test", sample.create(ground.dialect())).await.unwrap();
+        let store = open(sample, Arc::clone(&ground)).await;
+        let desk = store.desk();
+        Self { sample, ground, store, desk }
+    }
+
+    /// Inserts rows `0..count` of this key, named `KEY-N`; without a key `row-N`.
+    pub async fn insert(&self, count: usize, key: Option<&str>) {
+        for n in 0..count {
+            let id = format!("{}-{n}", key.unwrap_or("row"));
+            self.insert_one(n, &id, key).await;
+        }
+    }
+
+    /// Inserts a row of this name, the n-th in order.
+    pub async fn insert_one(&self, n: usize, id: &str, key: Option<&str>) {
+        self.execute(&self.sample.insert(self.ground.dialect(), n, id, key)).await;
+    }
+
+    /// The same with any payload.
+    pub async fn insert_payload(&self, n: usize, id: &str, payload: &str) {
+        self.execute(&self.sample.insert_payload(self.ground.dialect(), n, id, None, payload)).await;
+    }
+
+    async fn execute(&self, sql: &str) {
+        self.ground.script("test", sql.to_owned()).await.unwrap();
+    }
+
+    /// What people see who look into the table.
+    pub async fn seen(&self, id: &str) -> String {
+        let query = self.sample.seen(self.ground.dialect(), id);
+        let found = self.ground.look("test", vec![Statement::new(query)]).await.unwrap();
+        found[0].first().map_or_else(|| "gone".to_owned(), |row| row[0].clone().unwrap_or_default())
+    }
+
+    /// A relay that serves the route.
+    pub async fn worker(&self, name: &str) -> Worker {
+        let relay = RelayIdentity {
+            name: name.to_owned(),
+            boot: format!("{name}-boot"),
+            version: "test".to_owned(),
+            lease: Duration::from_secs(30),
+        };
+        Worker(self.store.source(&relay, &RouteDefinition::new(ROUTE)).await.unwrap())
+    }
+}
+
+pub(super) async fn open(sample: Sample, ground: Arc<dyn Ground>) -> Adopted {
+    let options = AdoptedOptions {
+        name: "main".to_owned(),
+        layout: sample.layout(),
+        limits: Limits::default(),
+        migrate: Migrate::Auto,
+    };
+    Adopted::open(options, ground).await.unwrap()
+}
+
+/// A relay's source.
+pub struct Worker(pub Arc<dyn Source>);
+
+impl fmt::Debug for Worker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Worker")
+    }
+}
+
+impl Worker {
+    pub async fn take(&self) -> Take {
+        self.0.take(Budget { rows: 100, bytes: 1 << 20 }).await.unwrap()
+    }
+
+    /// Takes, and takes again, until nothing more comes.
+    pub async fn take_all(&self) -> Vec<Delivery> {
+        let mut all = Vec::new();
+        loop {
+            let take = self.take().await;
+            let done = take.deliveries.is_empty() && !take.more;
+            all.extend(take.deliveries);
+            if done {
+                return all;
+            }
+        }
+    }
+
+    pub async fn settle(&self, verdicts: impl IntoIterator<Item = (&Delivery, Verdict)>) -> Standing {
+        let settlement = |(delivery, verdict): (&Delivery, Verdict)| Settlement {
+            handle: delivery.handle,
+            lane: delivery.lane,
+            verdict,
+            took: Duration::from_millis(3),
+        };
+        let settlements: Vec<Settlement> = verdicts.into_iter().map(settlement).collect();
+        self.0.settle(&settlements).await.unwrap()
+    }
+
+    pub async fn renew(&self) {
+        self.0.renew(&RouteHealth::running()).await.unwrap();
+    }
+}
+
+pub(super) fn delivered() -> Verdict {
+    Verdict::Delivered(Receipt::default())
+}
+
+pub(super) fn retry(attempts: u32, after: Duration) -> Verdict {
+    Verdict::Retry { attempts, after, failure: Failure::transient("test.busy", "it is busy") }
+}
+
+pub(super) fn dead(attempts: u32) -> Verdict {
+    Verdict::Dead { attempts, failure: Failure::permanent("test.bad", "it's bad") }
+}
+
+pub(super) fn ids(deliveries: &[Delivery]) -> Vec<&str> {
+    deliveries.iter().map(|delivery| delivery.event.id.as_str()).collect()
+}

@@ -1,0 +1,98 @@
+//! What fails comes again when it is due, in order, and stands in nobody's way.
+
+use std::time::Duration;
+
+use super::Sample;
+use super::bench::{Bench, dead, delivered, ids, retry};
+
+const LONG: Duration = Duration::from_hours(1);
+
+pub async fn a_failed_row_waits_for_its_time_with_its_attempts(bench: &Bench) {
+    bench.insert(2, None).await;
+    let worker = bench.worker("a").await;
+    let taken = worker.take().await.deliveries;
+    worker.settle([(&taken[0], retry(1, LONG)), (&taken[1], retry(1, Duration::ZERO))]).await;
+    assert_eq!(bench.seen("row-0").await, "pending");
+    let take = worker.take_all().await;
+    assert_eq!((ids(&take), take[0].attempts), (vec!["row-1"], 1));
+    let idle = worker.take().await;
+    assert!(idle.retrying && idle.next_due.is_some_and(|due| due > LONG / 2), "{:?}", idle.next_due);
+    let status = &bench.desk.routes().await.unwrap()[0].status;
+    assert_eq!((status.retrying, status.due), (1, 1));
+    let timeline = bench.desk.event("row-0", false).await.unwrap().unwrap();
+    assert_eq!(timeline.routes[0].state, "retrying");
+    assert_eq!(timeline.routes[0].attempts[0].code, "test.busy");
+}
+
+pub async fn a_failed_row_keeps_its_key_waiting_and_no_other(bench: &Bench) {
+    bench.insert(2, Some("k")).await;
+    bench.insert(1, Some("other")).await;
+    let worker = bench.worker("a").await;
+    let taken = worker.take().await.deliveries;
+    let of = |id: &str| taken.iter().find(|delivery| delivery.event.id == id).unwrap();
+    let back = postroom_core::Verdict::Returned;
+    worker.settle([(of("k-0"), retry(1, LONG)), (of("k-1"), back), (of("other-0"), delivered())]).await;
+    assert!(worker.take_all().await.is_empty());
+    let blocked = bench.desk.blocked_keys(None, 10).await.unwrap();
+    assert_eq!((blocked[0].key.as_str(), blocked[0].head_id.as_str(), blocked[0].waiting), ("k", "k-0", 1));
+    let actor = postroom_core::Actor { name: "op".to_owned(), reason: None };
+    assert_eq!(bench.desk.unblock("orders", "k", &actor).await.unwrap(), 1);
+    assert_eq!(ids(&worker.take_all().await), ["k-1"]);
+}
+
+pub async fn a_head_that_is_given_up_lets_its_key_go_on(bench: &Bench) {
+    bench.insert(2, Some("k")).await;
+    let worker = bench.worker("a").await;
+    let taken = worker.take().await.deliveries;
+    worker.settle([(&taken[0], retry(1, LONG)), (&taken[1], postroom_core::Verdict::Returned)]).await;
+    let actor = postroom_core::Actor { name: "op".to_owned(), reason: None };
+    assert_eq!(bench.desk.skip_head("orders", "k", &actor).await.unwrap(), "k-0");
+    assert_eq!(ids(&worker.take_all().await), ["k-1"]);
+    assert_eq!(bench.seen("k-0").await, bench.sample.dead_seen());
+    assert_eq!(bench.desk.actions(10).await.unwrap()[0].action, "key.skip-head");
+}
+
+pub async fn a_hundred_rows_in_back_off_do_not_stand_in_the_way(bench: &Bench) {
+    bench.insert(100, None).await;
+    let worker = bench.worker("a").await;
+    let taken = worker.take_all().await;
+    assert_eq!(taken.len(), 100);
+    worker.settle(taken.iter().map(|delivery| (delivery, retry(1, LONG)))).await;
+    bench.insert_one(200, "fresh", None).await;
+    assert_eq!(ids(&worker.take().await.deliveries), ["fresh"]);
+}
+
+pub async fn a_dead_row_is_a_dead_letter_and_never_comes_again_by_itself(bench: &Bench) {
+    bench.insert(2, Some("k")).await;
+    let worker = bench.worker("a").await;
+    let taken = worker.take().await.deliveries;
+    worker.settle([(&taken[0], dead(3)), (&taken[1], delivered())]).await;
+    assert_eq!(bench.seen("k-0").await, bench.sample.dead_seen());
+    assert!(worker.take_all().await.is_empty());
+    let letters = bench.desk.dead(&postroom_core::Selection::default(), 0, 10).await.unwrap();
+    let letter = &letters[0];
+    assert_eq!(
+        (letter.id.as_str(), letter.code.as_deref(), letter.error.as_deref()),
+        ("k-0", Some("test.bad"), Some("it's bad"))
+    );
+    assert_eq!((letters.len(), letter.attempts, letter.route.as_str()), (1, 3, "orders"));
+}
+
+pub async fn a_row_that_holds_no_event_is_a_dead_letter_and_the_others_go_on(bench: &Bench) {
+    bench.insert_one(1, &"x".repeat(65), None).await;
+    if bench.sample == Sample::Inside {
+        bench.insert_payload(0, "odd", r#"{"outbox_status": "pending"}"#).await;
+        bench.insert_payload(2, "array", "[1]").await;
+    } else {
+        // A payload that is no object is an event like any other where nothing is kept inside.
+        bench.insert_payload(0, "odd", "[1, 2]").await;
+    }
+    let worker = bench.worker("a").await;
+    assert_eq!(ids(&worker.take_all().await), ["odd"]);
+    let letters = bench.desk.dead(&postroom_core::Selection::default(), 0, 10).await.unwrap();
+    assert_eq!((letters.len(), letters[0].code.as_deref()), (1, Some("layout.unreadable")));
+    if bench.sample == Sample::Inside {
+        let note = bench.desk.routes().await.unwrap()[0].status.note.clone();
+        assert!(note.contains("1 rows have no state"), "{note}");
+    }
+}

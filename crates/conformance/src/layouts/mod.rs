@@ -1,0 +1,39 @@
+//! One suite that every kind of adopted table passes, on every database.
+//!
+//! A store's test file says how to make an empty database, and runs everything:
+//!
+//! ```text
+//! postroom_conformance::layout_suite!(MyGround);
+//! ```
+#![allow(missing_docs, reason = "the names of the cases are sentences")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::missing_panics_doc, reason = "a suite fails by panicking")]
+
+mod bench;
+pub mod delivering;
+pub mod failing;
+pub mod operating;
+mod sample;
+mod suite;
+
+use std::sync::Arc;
+
+use postroom_adopted::Ground;
+
+pub use bench::{Bench, Worker};
+pub use sample::Sample;
+
+/// How the suite makes an empty database.
+#[allow(async_fn_in_trait, reason = "a test awaits it on its own task")]
+pub trait GroundHarness: Sized + 'static {
+    /// Makes one of its own.
+    async fn fresh() -> Self;
+    /// The database.
+    fn ground(&self) -> Arc<dyn Ground>;
+}
+
+/// Runs one case on a table of this kind.
+pub async fn run<H: GroundHarness>(sample: Sample, case: impl AsyncFnOnce(&Bench)) {
+    let harness = H::fresh().await;
+    let bench = Bench::open(sample, harness.ground()).await;
+    case(&bench).await;
+}

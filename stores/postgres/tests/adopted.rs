@@ -1,0 +1,38 @@
+//! The suite that every kind of adopted table passes, on PostgreSQL.
+#![allow(clippy::unwrap_used, reason = "a harness fails by panicking")]
+
+use std::sync::Arc;
+
+use postroom_adopted::Ground;
+use postroom_conformance::layouts::GroundHarness;
+use postroom_conformance::servers::{Database, Servers};
+use postroom_postgres::{Pooler, PostgresGround, PostgresOptions};
+
+struct Harness<const POOLED: bool> {
+    ground: Arc<PostgresGround>,
+    _database: Database,
+}
+
+impl<const POOLED: bool> GroundHarness for Harness<POOLED> {
+    async fn fresh() -> Self {
+        let database = Database::create(&Servers::find()).await;
+        let (url, pooler) =
+            if POOLED { (database.pgbouncer_url(), Pooler::Transaction) } else { (database.url(), Pooler::None) };
+        let ground = PostgresGround::open(PostgresOptions::new("main", url).pooler(pooler)).await.unwrap();
+        Self { ground: Arc::new(ground), _database: database }
+    }
+
+    fn ground(&self) -> Arc<dyn Ground> {
+        Arc::clone(&self.ground) as Arc<dyn Ground>
+    }
+}
+
+mod direct {
+    use super::*;
+    postroom_conformance::layout_suite!(Harness<false>);
+}
+
+mod through_pgbouncer {
+    use super::*;
+    postroom_conformance::layout_suite!(Harness<true>);
+}
