@@ -11,7 +11,7 @@ use postroom_core::{
 
 use crate::desk::AdoptedDesk;
 use crate::ground::Ground;
-use crate::layout::{Layout, Name, Place};
+use crate::layout::{Layout, Name, Place, TableName};
 use crate::source::AdoptedSource;
 use crate::sql::columns::Columns;
 use crate::sql::{Texts, Writer};
@@ -77,14 +77,15 @@ impl Adopted {
             let message = format!("layout of store {name:?}: {}", problem.message);
             return Err(StoreError::new(StoreErrorKind::Invalid, "open", message).hint(problem.hint));
         }
-        let (table, columns) = ground.table(&layout.table).await?.ok_or_else(|| no_table(&name, &layout))?;
+        let (table, columns) = ground.table(&layout.table).await?.ok_or_else(|| no_table(&name, &layout.table))?;
         layout.table = table;
         if let Some((place, key)) = places(&layout).into_iter().find(|(place, _)| columns.get(place).is_none()) {
-            return Err(no_column(&name, &layout, &columns, &place, key));
+            return Err(no_column(&name, &layout.table, &columns, &place, key));
         }
         AdoptedSchema { store: name.clone(), ground: Arc::clone(&ground) }.ensure(migrate == Migrate::Auto).await?;
         let writer = Writer { dialect: ground.dialect(), schema: ground.schema(), columns: &columns };
-        let texts = Texts::new(&layout, &writer);
+        let dead_letters = dead_letters(&name, &mut layout, &ground).await?;
+        let texts = Texts::new(&layout, &writer, &dead_letters);
         let layout_name = layout.table.to_string();
         let wake = Wake::default();
         Ok(Self { inner: Arc::new(Inner { name, layout, layout_name, columns, limits, ground, texts, wake }) })
@@ -93,6 +94,17 @@ impl Adopted {
     /// The tables beside an adopted one, whether or not they are there.
     pub fn tables(name: impl Into<String>, ground: Arc<dyn Ground>) -> Arc<dyn Schema> {
         Arc::new(AdoptedSchema { store: name.into(), ground })
+    }
+}
+
+/// The columns of the table of dead letters, where there is one.
+async fn dead_letters(store: &str, layout: &mut Layout, ground: &Arc<dyn Ground>) -> Result<Columns, StoreError> {
+    let Some(dead) = &mut layout.dead_letters else { return Ok(Columns::default()) };
+    let (table, columns) = ground.table(&dead.table).await?.ok_or_else(|| no_table(store, &dead.table))?;
+    dead.table = table;
+    match dead.columns().into_iter().find(|(name, _)| columns.get(name).is_none()) {
+        Some((name, key)) => Err(no_column(store, &dead.table, &columns, &name, key)),
+        None => Ok(columns),
     }
 }
 
@@ -129,16 +141,15 @@ fn places(layout: &Layout) -> Vec<(Name, &'static str)> {
     found
 }
 
-fn no_table(store: &str, layout: &Layout) -> StoreError {
-    let message = format!("store {store:?} has no table {}", layout.table);
+fn no_table(store: &str, table: &TableName) -> StoreError {
+    let message = format!("store {store:?} has no table {table}");
     StoreError::new(StoreErrorKind::NotFound, "open", message)
         .hint("correct `table` in its layout, with the schema if it is not in the search path")
 }
 
-fn no_column(store: &str, layout: &Layout, columns: &Columns, name: &Name, key: &str) -> StoreError {
+fn no_column(store: &str, table: &TableName, columns: &Columns, name: &Name, key: &str) -> StoreError {
     let known: Vec<&str> = columns.0.keys().map(Name::as_str).collect();
-    let message =
-        format!("table {} of store {store:?} has no column {name}, which `{key}` of its layout names", layout.table);
+    let message = format!("table {table} of store {store:?} has no column {name}, which `{key}` of its layout names");
     StoreError::new(StoreErrorKind::NotFound, "open", message).hint(format!("it has {}", known.join(", ")))
 }
 

@@ -32,6 +32,8 @@ pub struct Layout {
     pub error: Option<Place>,
     /// A column that is set to the time when a row is done.
     pub done_at: Option<Name>,
+    /// A table that dead events are copied to.
+    pub dead_letters: Option<DeadTable>,
     /// Whether retention deletes rows that are done; the table is its owner's, so not unless they say so.
     pub prunes: bool,
     /// Where retention copies rows before it deletes them.
@@ -104,6 +106,43 @@ pub enum Death {
     AsDone,
     /// Like one that is pending; only the side table knows.
     Aside,
+}
+
+/// A table that dead events are copied to. One row per event: a second death updates it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeadTable {
+    /// The table.
+    pub table: TableName,
+    /// The event's id.
+    pub id: Name,
+    /// What happened.
+    pub event_type: Option<Name>,
+    /// The payload column, as it stands in the adopted table.
+    pub payload: Option<Name>,
+    /// Why.
+    pub error: Option<Name>,
+    /// When it first died.
+    pub first_at: Option<Name>,
+    /// When it last died.
+    pub last_at: Option<Name>,
+    /// How often it died.
+    pub attempts: Option<Name>,
+}
+
+impl DeadTable {
+    /// The columns it names, with the keys that name them.
+    pub(crate) fn columns(&self) -> Vec<(Name, &'static str)> {
+        let maybe = [
+            (&self.event_type, "dead_letters.type"),
+            (&self.payload, "dead_letters.payload"),
+            (&self.error, "dead_letters.error"),
+            (&self.first_at, "dead_letters.first_at"),
+            (&self.last_at, "dead_letters.last_at"),
+            (&self.attempts, "dead_letters.attempts"),
+        ];
+        let given = maybe.into_iter().filter_map(|(name, key)| Some((name.clone()?, key)));
+        std::iter::once((self.id.clone(), "dead_letters.id")).chain(given).collect()
+    }
 }
 
 /// The consumers' table of what they have accepted.

@@ -85,6 +85,10 @@ impl Shared {
         };
         let fence = Statement::new(Arc::clone(&texts.fence)).bind(&self.route.name).bind(&self.relay.boot).bind(&term);
         let mut statements = vec![fence];
+        if !sorted.dead.is_empty() {
+            // The letter first, while the row still is pending.
+            statements.extend(inner.texts.bury.iter().map(|text| on_rows(text, &sorted.dead)));
+        }
         // Which results are rows of the adopted table, and how many of them there should be.
         let mut expected = Vec::new();
         let on_table = [
@@ -171,7 +175,7 @@ impl Sorted {
         let text = |value: &dyn std::fmt::Display| value.to_string();
         // Neither database can hold a zero byte.
         let error = failure.error.replace('\0', "\u{fffd}");
-        let row = json!({"id": out.row, "attempts": text(attempts), "after": text(after_ms), "error": error});
+        let row = json!({"id": out.row, "event_id": out.event_id, "attempts": text(attempts), "after": text(after_ms), "error": error});
         if *is_dead {
             self.dead.push(row);
         } else {

@@ -3,6 +3,7 @@
 //! Every statement is made once, when the table is opened. Values are numbered `$1`, `$2`, … in both databases.
 
 mod assign;
+pub(crate) mod bury;
 pub(crate) mod columns;
 pub(crate) mod operate;
 mod settle;
@@ -15,6 +16,7 @@ pub(crate) use settle::Settles;
 pub(crate) use take::{READ_FIXED, Takes};
 pub(crate) use write::{Writer, literal};
 
+use self::columns::Columns;
 use crate::layout::{Death, Layout, State};
 
 /// The statements of one adopted table.
@@ -22,11 +24,15 @@ use crate::layout::{Death, Layout, State};
 pub(crate) struct Texts {
     pub(crate) take: Takes,
     pub(crate) settle: Settles,
+    /// Copying into the table of dead letters, where there is one.
+    pub(crate) bury: Vec<Arc<str>>,
 }
 
 impl Texts {
-    pub(crate) fn new(layout: &Layout, writer: &Writer<'_>) -> Self {
-        Self { take: Takes::new(layout, writer), settle: Settles::new(layout, writer) }
+    pub(crate) fn new(layout: &Layout, writer: &Writer<'_>, dead_letters: &Columns) -> Self {
+        let bury = layout.dead_letters.as_ref().map(|dead| bury::statements(layout, writer, dead, dead_letters));
+        let bury = bury.map(Vec::from).unwrap_or_default();
+        Self { take: Takes::new(layout, writer), settle: Settles::new(layout, writer), bury }
     }
 }
 

@@ -68,7 +68,7 @@ fn ours(writer: &Writer<'_>) -> String {
 }
 
 /// Which rows are meant.
-fn meant(layout: &Layout, writer: &Writer<'_>) -> String {
+pub(super) fn meant(layout: &Layout, writer: &Writer<'_>) -> String {
     format!(
         "t.{} = {} and {} and {}",
         layout.row.quoted(),

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use postroom_adopted::{Adopted, AdoptedOptions, Ground, Migrate, Statement};
+use postroom_adopted::{Adopted, AdoptedOptions, Dialect, Ground, Migrate, Statement};
 use postroom_core::{
     Budget, Delivery, Desk, Failure, Limits, Receipt, RelayIdentity, RouteDefinition, RouteHealth, Settlement, Source,
     Standing, Store, Take, Verdict,
@@ -64,6 +64,17 @@ impl Bench {
         let query = self.sample.seen(self.ground.dialect(), id);
         let found = self.ground.look("test", vec![Statement::new(query)]).await.unwrap();
         found[0].first().map_or_else(|| "gone".to_owned(), |row| row[0].clone().unwrap_or_default())
+    }
+
+    /// The table of dead letters: id, type, error and how often.
+    pub async fn letters(&self) -> Vec<String> {
+        let schema = if self.ground.dialect() == Dialect::Postgres { "public." } else { "" };
+        let query = format!(
+            "select event_id || ' ' || event_type || ' ' || error || ' ' || attempts from {schema}dead_letter_events \
+             where first_seen_at <= last_seen_at and payload is not null order by event_id"
+        );
+        let found = self.ground.look("test", vec![Statement::new(query)]).await.unwrap();
+        found.into_iter().flatten().filter_map(|row| row.into_iter().next().flatten()).collect()
     }
 
     /// A relay that serves the route.

@@ -1,7 +1,7 @@
 //! Tables as teams have them, one for each way to tell a row's state.
 
 use postroom_adopted::Dialect;
-use postroom_adopted::layout::{Death, EventPlaces, Layout, Name, Place, State, TableName};
+use postroom_adopted::layout::{DeadTable, Death, EventPlaces, Layout, Name, Place, State, TableName};
 
 /// One kind of table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +74,16 @@ impl Sample {
             next_attempt,
             error: (self == Self::Inside).then(|| place("payload.outbox_last_error")),
             done_at: None,
+            dead_letters: (self == Self::Words).then(|| DeadTable {
+                table: TableName::parse("dead_letter_events").unwrap(),
+                id: Name::new("event_id"),
+                event_type: Some(Name::new("event_type")),
+                payload: Some(Name::new("payload")),
+                error: Some(Name::new("error")),
+                first_at: Some(Name::new("first_seen_at")),
+                last_at: Some(Name::new("last_seen_at")),
+                attempts: Some(Name::new("attempts")),
+            }),
             prunes: true,
             archive: None,
             inbox: None,
@@ -121,7 +131,12 @@ impl Sample {
             Self::Flag => columns.push(format!("processed {flag} not null default false")),
             Self::Inside | Self::Presence => {}
         }
-        format!("create table {} ({})", self.in_sql(dialect), columns.join(", "))
+        let schema = if dialect == Dialect::Postgres { "public." } else { "" };
+        let letters = format!(
+            "create table {schema}dead_letter_events (event_id text, event_type text, payload {json}, error text, \
+             first_seen_at {time}, last_seen_at {time}, attempts integer)"
+        );
+        format!("create table {} ({}); {letters}", self.in_sql(dialect), columns.join(", "))
     }
 
     /// The SQL that inserts a row; rows are in the order of `n`.

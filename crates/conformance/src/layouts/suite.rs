@@ -30,6 +30,7 @@ macro_rules! layout_suite {
                     a_head_that_is_given_up_lets_its_key_go_on
                     a_hundred_rows_in_back_off_do_not_stand_in_the_way
                     a_dead_row_is_a_dead_letter_and_never_comes_again_by_itself
+                    a_second_death_brings_the_letter_in_the_tables_own_table_up_to_date
                     a_row_that_holds_no_event_is_a_dead_letter_and_the_others_go_on
                 }
                 operating {

@@ -1,7 +1,7 @@
 //! `[store.NAME.layout]`: a table that is there already as the store's outbox. The keys, and what they mean.
 
 use postroom_adopted::Layout;
-use postroom_adopted::layout::{Death, EventPlaces, InboxTable, Name, NameError, Place, State, TableName};
+use postroom_adopted::layout::{DeadTable, Death, EventPlaces, InboxTable, Name, NameError, Place, State, TableName};
 
 use super::keys::{Key, Kind, key, optional, table};
 use super::read::Read;
@@ -21,6 +21,7 @@ pub(super) static LAYOUT: &[Key] = &[
     optional("next_attempt", Kind::Text, r#""available_at""#, "When it is tried next; without a place kept beside."),
     optional("error", Kind::Text, r#""last_error""#, "Why it failed last."),
     optional("done_at", Kind::Text, r#""sent_at""#, "A column that gets the time when a row is done."),
+    table("dead_letters", DEAD, "A table that dead events are copied to, one row per event."),
     table("inbox", INBOX, "The consumers' table of what they have accepted."),
     key("prunes", Kind::Flag, "false", "Whether retention deletes rows that are done."),
     optional("archive", Kind::Text, r#""event_outbox_archive""#, "Where retention copies rows before it deletes them."),
@@ -64,6 +65,17 @@ static STATE: &[Key] = &[
     ),
 ];
 
+static DEAD: &[Key] = &[
+    optional("table", Kind::Text, r#""dead_letter_events""#, "The table."),
+    key("id", Kind::Text, r#""event_id""#, "The event's id."),
+    optional("type", Kind::Text, r#""event_type""#, "What happened."),
+    optional("payload", Kind::Text, r#""payload""#, "The payload column, as it stands in the adopted table."),
+    optional("error", Kind::Text, r#""error""#, "Why."),
+    optional("first_at", Kind::Text, r#""first_seen_at""#, "When it first died."),
+    optional("last_at", Kind::Text, r#""last_seen_at""#, "When it last died."),
+    optional("attempts", Kind::Text, r#""attempts""#, "How often it died."),
+];
+
 static INBOX: &[Key] = &[
     optional("table", Kind::Text, r#""processed_events""#, "The table."),
     key("consumer", Kind::Text, r#""consumer_name""#, "The consumer."),
@@ -99,6 +111,7 @@ impl Read<'_> {
             next_attempt: self.place(section, "next_attempt"),
             error: self.place(section, "error"),
             done_at: self.column(section, "done_at"),
+            dead_letters: self.dead_table(part("dead_letters")),
             prunes: section.flag("prunes"),
             archive: section.get("archive").and_then(|node| self.parsed(node, TableName::parse)),
             inbox: self.inbox_table(part("inbox")),
@@ -229,6 +242,20 @@ impl Read<'_> {
             None => Death::Aside,
         };
         Some((state, death))
+    }
+
+    fn dead_table(&mut self, section: &Table) -> Option<DeadTable> {
+        let node = section.get("table")?;
+        Some(DeadTable {
+            table: self.parsed(node, TableName::parse)?,
+            id: self.column(section, "id")?,
+            event_type: self.column(section, "type"),
+            payload: self.column(section, "payload"),
+            error: self.column(section, "error"),
+            first_at: self.column(section, "first_at"),
+            last_at: self.column(section, "last_at"),
+            attempts: self.column(section, "attempts"),
+        })
     }
 
     fn inbox_table(&mut self, section: &Table) -> Option<InboxTable> {

@@ -1,0 +1,68 @@
+//! Copying dead events into a table of dead letters: one row per event, made or brought up to date.
+//!
+//! Runs before the row itself is marked, on rows that are still pending: a settle that is repeated finds none.
+
+use std::sync::Arc;
+
+use super::columns::Columns;
+use super::settle::meant;
+use super::{Writer, made};
+use crate::layout::{DeadTable, Layout, Name};
+
+/// Brings the letters that are there up to date, then makes the others. Values and fields as for a death, with `event_id`.
+pub(crate) fn statements(layout: &Layout, writer: &Writer<'_>, dead: &DeadTable, columns: &Columns) -> [Arc<str>; 2] {
+    let there = Writer { columns, ..writer.clone() };
+    let now = writer.now("$2");
+    let rows = writer.unpacked("$3", &["id", "event_id", "error"]);
+    let source = format!("{rows}, {} t", layout.table.quoted());
+    let event_id = there.row_id(&dead.id, "x.event_id");
+    let payload = format!("t.{}", layout.event.payload.column.quoted());
+    let at = |name: &Name| there.stored_moment(name, &now);
+    let error = |name: &Name| there.row_id(name, "x.error");
+    let event_type = |name: &Name| there.row_id(name, &writer.text(&layout.event.event_type));
+
+    let mut new: Vec<String> = Vec::new();
+    let mut set = |name: &Option<Name>, value: &dyn Fn(&Name) -> String| {
+        new.extend(name.as_ref().map(|name| format!("{} = {}", name.quoted(), value(name))));
+    };
+    set(&dead.event_type, &event_type);
+    set(&dead.payload, &|_| payload.clone());
+    set(&dead.error, &error);
+    set(&dead.last_at, &at);
+    set(&dead.attempts, &|name| format!("coalesce(d.{}, 0) + 1", name.quoted()));
+    if new.is_empty() {
+        new.push(format!("{id} = d.{id}", id = dead.id.quoted()));
+    }
+    let update = format!(
+        "update {} as d set {} from {source} where d.{} = {event_id} and {}",
+        dead.table.quoted(),
+        new.join(", "),
+        dead.id.quoted(),
+        meant(layout, writer)
+    );
+
+    let mut names = vec![dead.id.quoted()];
+    let mut values = vec![event_id.clone()];
+    let mut add = |name: &Option<Name>, value: &dyn Fn(&Name) -> String| {
+        if let Some(name) = name {
+            names.push(name.quoted());
+            values.push(value(name));
+        }
+    };
+    add(&dead.event_type, &event_type);
+    add(&dead.payload, &|_| payload.clone());
+    add(&dead.error, &error);
+    add(&dead.first_at, &at);
+    add(&dead.last_at, &at);
+    add(&dead.attempts, &|_| "1".to_owned());
+    let insert = format!(
+        "insert into {table} ({}) select {} from {source} where {} \
+         and not exists (select 1 from {table} d where d.{} = {event_id})",
+        names.join(", "),
+        values.join(", "),
+        meant(layout, writer),
+        dead.id.quoted(),
+        table = dead.table.quoted()
+    );
+    [made(update), made(insert)]
+}
