@@ -14,8 +14,8 @@ const USAGE: &str = "usage:
   cargo xtask simulate [--seeds N] [--from SEED]
                                           the simulation over N seeds (default 2000); prints the first seed that fails
   cargo xtask stress [--minutes N]        the PostgreSQL store under load while relays die (default 10); prints its figures
-  cargo xtask faults [--scale N]          the hazards of the PostgreSQL store in their long forms, and the end-to-end campaigns
-                                          with N times (default 5) the events and faults of a test run; prints their figures
+  cargo xtask faults [--scale N]          the hazards of the PostgreSQL store in their long forms, and the campaigns, end to end
+                                          and of presets, with N times (default 5) the events and faults of a test run; prints their figures
   cargo xtask bench [engine|sqlite|dev]   benchmarks, release build; results belong into bench/RESULTS.md
   cargo xtask bench postgres [append|drain|latency|idle|backlog [EVENTS]|scaling]
                                           the same on PostgreSQL: on the server of `services up`, or of POSTROOM_BENCH_PG
@@ -83,12 +83,15 @@ fn faults(scale: &str) -> bool {
         "--",
     ];
     let call = [&test[..], &["--nocapture", "--test-threads=1"]].concat();
+    let presets = ["test", "--quiet", "--package", "postroom-presets", "--test", "campaign", "--"];
+    let presets = [&presets[..], &["--nocapture", "--test-threads=1"]].concat();
     let hazards = ["test", "--quiet", "--package", "postroom-postgres", "--test", "hazards", "--", "--nocapture"];
     let restarts = ["test", "--quiet", "--package", "postroom-rabbitmq", "--test", "rabbitmq", "--", "restarts"];
     let long = [("POSTROOM_FAULTS", "1")];
     cargo_with(&hazards, &long)
         && cargo_with(&restarts, &long)
         && cargo_with(&call, &[("POSTROOM_FAULTS_SCALE", scale)])
+        && cargo_with(&presets, &[("POSTROOM_FAULTS_SCALE", scale)])
 }
 
 fn usage() -> bool {

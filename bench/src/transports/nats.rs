@@ -26,7 +26,8 @@ pub(crate) async fn run(servers: &Servers) {
     let name = unique("bench");
     let config = stream::Config { name: name.clone(), subjects: vec![name.clone()], ..stream::Config::default() };
     let stream = context.create_stream(config).await.unwrap();
-    let options = NatsOptions::new(vec![SecretUrl::new(&url)], &name, template(&name));
+    let options =
+        NatsOptions { stream: Some(name.clone()), ..NatsOptions::new(vec![SecretUrl::new(&url)], template(&name)) };
     let nats: Arc<dyn Transport> = Arc::new(Nats::new("bench", options, encoder(Binding::Nats)));
     warm(&nats).await;
     let (mut rounds, mut hot) = (Rounds::default(), Rounds::default());

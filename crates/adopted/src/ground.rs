@@ -63,10 +63,27 @@ pub trait Ground: Send + Sync {
     async fn table(&self, table: &TableName) -> Result<Option<(TableName, Columns)>, StoreError>;
     /// Runs a script of many statements in one transaction.
     async fn script(&self, operation: &'static str, script: String) -> Result<(), StoreError>;
+    /// Runs a script of the adopted table's owner in one transaction, as an application would.
+    async fn owners_script(&self, operation: &'static str, script: String) -> Result<(), StoreError>;
     /// Runs statements that only look, in order; brings the rows of each.
     async fn look(&self, operation: &'static str, statements: Vec<Statement>) -> Result<Vec<Rows>, StoreError>;
     /// Runs statements in one transaction, in order; brings the rows of each.
     async fn run(&self, operation: &'static str, statements: Vec<Statement>) -> Result<Vec<Rows>, StoreError>;
     /// The same for a heartbeat, which must get through when everything else is busy.
     async fn renew(&self, operation: &'static str, statements: Vec<Statement>) -> Result<Vec<Rows>, StoreError>;
+    /// How many transactions may be held open at a time; each keeps a session of the server's busy.
+    fn holds_max(&self) -> usize;
+    /// Runs a statement in a transaction that stays open, and with it the locks on its rows.
+    async fn hold(&self, operation: &'static str, statement: Statement) -> Result<(Rows, Box<dyn Held>), StoreError>;
+}
+
+/// A transaction that is held open. Dropping it rolls it back.
+#[async_trait]
+pub trait Held: Send + Sync {
+    /// Runs the last statements, in order, and commits; brings the rows of each.
+    async fn finish(
+        self: Box<Self>,
+        operation: &'static str,
+        statements: Vec<Statement>,
+    ) -> Result<Vec<Rows>, StoreError>;
 }

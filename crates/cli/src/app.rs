@@ -22,7 +22,7 @@ pub(crate) struct App {
 impl App {
     /// The configuration, or everything that is wrong with it.
     pub(crate) fn config(&self) -> Result<Config, Failed> {
-        Ok(config::load(&Sources::of_process(self.global.config.clone(), Vec::new()))?)
+        Ok(config::load(&Sources::of_process(self.global.config.clone(), self.global.preset.clone(), Vec::new()))?)
     }
 
     /// Whether a person reads the output.

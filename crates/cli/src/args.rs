@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    audit, completions, config, dead, event, inbox, key, prune, relay, replay, route, status, store,
+    adopt, audit, completions, config, dead, event, inbox, key, preset, prune, relay, replay, route, schema, status,
+    store,
 };
 use crate::dev;
 use crate::output::Format;
@@ -36,6 +37,12 @@ macro_rules! exits {
     };
     (online) => {
         "Exit codes: 0 fine · 1 failed · 2 usage or configuration · 7 something asked with --online would not work"
+    };
+    (schema) => {
+        "Exit codes: 0 done · 1 failed · 2 usage, configuration or no schema · 4 it breaks consumers"
+    };
+    (compare) => {
+        "Exit codes: 0 only optional fields were added · 1 failed · 2 usage or no schema · 7 it breaks consumers"
     };
     (probe) => {
         "Exit codes: 0 delivered · 1 refused by the destination, or no such route · 2 usage or configuration · 3 destination not reachable"
@@ -76,6 +83,9 @@ pub(crate) struct Global {
     /// Configuration file [default: $POSTROOM_CONFIG, ./postroom.toml, …]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    /// A system to take over as it is, under the configuration [default: $POSTROOM_PRESET]
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) preset: Option<String>,
     /// How data is written
     #[arg(short = 'o', long = "output", global = true, value_enum, default_value_t, value_name = "FORMAT")]
     pub(crate) output: Format,
@@ -126,6 +136,9 @@ pub(crate) enum Command {
     Store(store::StoreCommand),
     #[command(subcommand)]
     Inbox(inbox::InboxCommand),
+    Adopt(adopt::AdoptArgs),
+    #[command(subcommand)]
+    Schema(schema::SchemaCommand),
     Audit(audit::AuditArgs),
     Prune(prune::PruneArgs),
     #[cfg(feature = "webhook")]
@@ -133,6 +146,8 @@ pub(crate) enum Command {
     Webhook(crate::commands::webhook::WebhookCommand),
     #[command(subcommand)]
     Config(config::ConfigCommand),
+    #[command(subcommand)]
+    Preset(preset::PresetCommand),
     Completions(completions::CompletionsArgs),
     /// Say which version this is
     #[command(after_help = help!(plain: "postroom version", "postroom version -o json"))]
@@ -173,8 +188,10 @@ mod tests {
              postroom key skip-head\npostroom store migrate up\npostroom store migrate down\n\
              postroom store migrate status\npostroom store migrate plan\npostroom store roles\npostroom store stats\n\
              postroom store repair\npostroom store accept-identity\npostroom inbox ls\npostroom inbox show\n\
-             postroom audit\npostroom prune\npostroom webhook listen\npostroom webhook sign\npostroom webhook verify\n\
+             postroom adopt\npostroom schema ls\npostroom schema add\npostroom schema check\npostroom audit\n\
+             postroom prune\npostroom webhook listen\npostroom webhook sign\npostroom webhook verify\n\
              postroom webhook key\npostroom config init\npostroom config check\npostroom config show\n\
+             postroom preset ls\npostroom preset show\n\
              postroom completions\npostroom version"
         );
     }
@@ -186,7 +203,7 @@ mod tests {
             for line in help.lines().filter(|l| l.starts_with("  ")) {
                 let start = line.find("postroom ").expect("an example runs postroom");
                 let words = words(line[start..].split(" | ").next().unwrap());
-                let words = words.iter().take_while(|w| *w != "<" && *w != ">");
+                let words = words.iter().take_while(|w| !matches!(w.as_str(), "<" | ">" | ">>"));
                 Cli::try_parse_from(words).unwrap_or_else(|e| panic!("{line}: {e}"));
             }
             command.get_subcommands().for_each(each);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, Read};
 
 use jiff::Timestamp;
-use postroom_core::{Event, HEADER_BYTES_MAX, JSON, Limits};
+use postroom_core::{Event, EventError, HEADER_BYTES_MAX, JSON, Limits};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -58,7 +58,11 @@ impl Line<'_> {
 }
 
 /// Reads every line; the first bad one is the error, named by its number. Blank lines are passed over.
-pub(crate) fn read(mut from: impl BufRead, limits: Limits) -> Result<Vec<Event>, Failed> {
+pub(crate) fn read(
+    mut from: impl BufRead,
+    limits: Limits,
+    check: impl Fn(&Event) -> Result<(), EventError>,
+) -> Result<Vec<Event>, Failed> {
     // Names, headers and their quoting on top of the largest payload; a longer line cannot be an event.
     let longest = (limits.payload_bytes_max + 8 * HEADER_BYTES_MAX) as u64;
     let mut events = Vec::new();
@@ -78,7 +82,9 @@ pub(crate) fn read(mut from: impl BufRead, limits: Limits) -> Result<Vec<Event>,
         }
         let text = line.trim_ascii();
         if !text.is_empty() {
-            events.push(event(number, text, limits)?);
+            let event = event(number, text, limits)?;
+            check(&event).map_err(|e| bad(number, &e.to_string(), e.hint()))?;
+            events.push(event);
         }
     }
     Ok(events)
@@ -111,7 +117,7 @@ mod tests {
 
     fn check(input: &str) -> Result<Vec<Event>, String> {
         let limits = Limits { payload_bytes_max: 1000 };
-        read(input.as_bytes(), limits).map_err(|f| f.problems[0].message.clone())
+        read(input.as_bytes(), limits, |_| Ok(())).map_err(|f| f.problems[0].message.clone())
     }
 
     #[test]
@@ -153,7 +159,8 @@ mod tests {
 
     #[test]
     fn a_line_without_end_is_refused_before_it_fills_the_memory() {
-        let error = read(std::io::BufReader::new(std::io::repeat(b'x')), Limits { payload_bytes_max: 10 }).unwrap_err();
+        let error = read(std::io::BufReader::new(std::io::repeat(b'x')), Limits { payload_bytes_max: 10 }, |_| Ok(()))
+            .unwrap_err();
         assert!(error.problems[0].message.starts_with("line 1: is longer than"));
     }
 

@@ -24,7 +24,8 @@ use clap::Parser;
 use crate::app::App;
 use crate::args::{Cli, Command};
 use crate::commands::{
-    audit, completions, config, dead, event, inbox, key, prune, relay, replay, route, status, store, version,
+    adopt, audit, completions, config, dead, event, inbox, key, preset, prune, relay, replay, route, schema, status,
+    store, version,
 };
 use crate::exit::Outcome;
 
@@ -58,11 +59,14 @@ async fn run(app: &App, command: Command) -> Outcome {
         Command::Key(command) => key::run(app, command).await,
         Command::Store(command) => store::run(app, command).await,
         Command::Inbox(command) => inbox::run(app, command).await,
+        Command::Adopt(args) => adopt::run(app, &args).await,
+        Command::Schema(command) => schema::run(app, &command),
         Command::Audit(args) => audit::run(app, &args).await,
         Command::Prune(args) => prune::run(app, &args).await,
         #[cfg(feature = "webhook")]
         Command::Webhook(command) => commands::webhook::run(app, command).await,
         Command::Config(command) => config::run(app, &command).await,
+        Command::Preset(command) => preset::run(app, &command),
         Command::Completions(args) => completions::run(&args),
         Command::Version => version::run(app),
     }

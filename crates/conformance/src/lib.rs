@@ -1,10 +1,13 @@
 //! The suites every store and every transport passes, the simulation and its checker, real servers for tests.
 
+#[cfg(feature = "feeds")]
+pub mod feeds;
 pub mod layouts;
 mod log;
 pub mod servers;
 pub mod simulation;
 pub mod stores;
 pub mod transports;
+pub mod windows;
 
 pub use log::Log;

@@ -1,11 +1,12 @@
 //! The words, states and contracts of Postroom; no database, no network.
 //!
 //! A producer **appends** an [`Event`] through an [`Outbox`]; a relay takes it from a [`Source`], **delivers** it through
-//! a [`Transport`] and settles the [`Verdict`]; a consumer **accepts** it in an [`Inbox`]. People look and act through
+//! a [`Transport`] and settles the [`Verdict`]; a consumer **accepts** it in an [`Inbox`], in one of its [`Transactions`]. People look and act through
 //! a [`Desk`]. Stores implement [`Store`], [`Source`], [`Desk`], [`Outbox`] and [`Inbox`]; every arrow points here.
 
 mod breaker;
 mod clock;
+mod contract;
 mod correlation;
 mod delivery;
 mod desk;
@@ -14,6 +15,7 @@ pub mod envelope;
 mod error;
 mod event;
 mod failure;
+mod guard;
 mod inbox;
 mod lanes;
 mod limits;
@@ -26,20 +28,24 @@ mod secret;
 mod source;
 mod store;
 mod template;
+mod transactions;
 mod transport;
 pub mod units;
 mod upkeep;
 pub mod view;
 mod wake;
+pub mod window;
 
 pub use breaker::{Breaker, BreakerPolicy, Phase, RETRY_AFTER_MAX};
 pub use clock::Clock;
+pub use contract::Contract;
 pub use correlation::with_correlation_id;
 pub use delivery::{Delivery, DeliveryState, LaneTerm, Settlement, Verdict, verdict};
 pub use desk::{Actor, Desk, Page, ReplayOptions, Retention, Selection};
 pub use error::{StoreError, StoreErrorKind};
 pub use event::{Event, JSON, ToEvent, new_id};
 pub use failure::{ERROR_BYTES_MAX, Failure, FailureKind, HandlerError};
+pub use guard::{Refusal, States, Step, Transitions};
 pub use inbox::{Acceptance, CONSUMER_BYTES_MAX, Inbox};
 pub use jiff::Timestamp;
 pub use lanes::share_lanes;
@@ -53,6 +59,7 @@ pub use secret::{Secret, SecretUrl};
 pub use source::{Budget, Lease, Source, Standing, Take};
 pub use store::{RelayIdentity, Schema, SchemaStatus, SchemaStep, Store};
 pub use template::{Template, TemplateError};
-pub use transport::{Burial, Capabilities, Finding, Outbound, Outcome, Receipt, Transport};
+pub use transactions::Transactions;
+pub use transport::{Burial, Capabilities, Finding, Outbound, Outcome, Receipt, Stage, Transport};
 pub use upkeep::Upkeep;
 pub use wake::{Appended, Ear, Wake};

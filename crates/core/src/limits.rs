@@ -57,6 +57,14 @@ pub enum EventError {
         /// Its value.
         value: String,
     },
+    /// It is not what its contract says.
+    #[error("event of type {event_type:?} breaks its contract: {breaches}")]
+    Contract {
+        /// The event's type.
+        event_type: String,
+        /// Paths and keywords, nothing that stands there.
+        breaches: String,
+    },
     /// The payload says it is JSON and is not.
     #[error("event payload is not JSON: {reason}")]
     NotJson {
@@ -76,6 +84,9 @@ impl EventError {
             }
             Self::TooLong { .. } => "shorten it; limits are fixed so that every broker can carry the event",
             Self::ControlCharacter { .. } => "remove line breaks and control characters",
+            Self::Contract { .. } => {
+                "mend the event, or change its schema; `postroom schema ls` shows where that stands"
+            }
             Self::NotJson { .. } => "send valid JSON; in a shell put it in quotes, for instance '{\"total\": 4200}'",
         }
     }

@@ -55,6 +55,27 @@ impl RetryPolicy {
         plain.mul_f64(1.0 + self.jitter.max(0.0) * random.clamp(0.0, 1.0))
     }
 
+    /// The longest that may lie between the first try and the last: all delays, each with all its jitter.
+    ///
+    /// How long the tries themselves take is not in it, nor how long a destination is down.
+    pub fn horizon(&self) -> Duration {
+        let mut whole = Duration::ZERO;
+        let last = self.attempts.saturating_sub(1);
+        // Long before this the delays have stopped growing.
+        let steps = last.min(64.max(self.scheduled()));
+        for failures in 1..=steps {
+            whole = whole.saturating_add(self.delay(failures, 1.0));
+        }
+        whole.saturating_add(self.delay(steps.max(1), 1.0).saturating_mul(last - steps))
+    }
+
+    fn scheduled(&self) -> u32 {
+        match &self.delays {
+            Delays::Exponential { .. } => 0,
+            Delays::Schedule(list) => u32::try_from(list.len()).unwrap_or(u32::MAX),
+        }
+    }
+
     /// Whether a delivery that failed this often is given up.
     pub fn exhausted(&self, failures: u32) -> bool {
         failures >= self.attempts
@@ -78,6 +99,20 @@ mod tests {
         let policy = RetryPolicy::default();
         assert_eq!(policy.delay(1, 0.0), Duration::from_secs(1));
         assert_eq!(policy.delay(1, 1.0), Duration::from_millis(1200));
+    }
+
+    #[test]
+    fn the_horizon_is_the_sum_of_the_longest_delays() {
+        let policy = RetryPolicy { jitter: 0.0, ..RetryPolicy::default() };
+        assert_eq!(policy.horizon(), Duration::from_secs(1023 + 900));
+        assert_eq!(RetryPolicy::default().horizon(), Duration::from_millis(1_923_000 * 12 / 10));
+        assert_eq!(RetryPolicy { attempts: 1, ..RetryPolicy::default() }.horizon(), Duration::ZERO);
+        let often = RetryPolicy { attempts: 1_000_012, ..policy };
+        assert_eq!(often.horizon(), Duration::from_secs(1923 + 1_000_000 * 900));
+        let delays = Delays::Schedule(vec![Duration::from_secs(5), Duration::from_mins(5)]);
+        let scheduled = RetryPolicy { delays, jitter: 0.1, attempts: 4 };
+        assert_eq!(scheduled.horizon(), Duration::from_millis(605_000 * 11 / 10));
+        assert_eq!(RetryPolicy { attempts: u32::MAX, ..scheduled }.horizon().as_secs() / 330, u64::from(u32::MAX) - 2);
     }
 
     #[test]

@@ -47,6 +47,10 @@ pub trait Source: Send + Sync {
     /// Gives all lanes up, so that another relay may take them at once. What was handed out and not settled is theirs.
     async fn release(&self) -> Result<(), StoreError>;
 
+    /// Told before the first take: what one fault may repeat of this route. A source whose verdicts become durable only together
+    /// has no more than this in the engine's hands.
+    fn bound(&self, _deliveries: usize) {}
+
     /// Hints that a take may bring something.
     fn ear(&self) -> Ear;
 

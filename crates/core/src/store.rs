@@ -46,6 +46,31 @@ pub trait Store: Send + Sync {
     fn upkeep(&self) -> Option<Arc<dyn Upkeep>>;
 }
 
+/// Forwards every method.
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl<S: Store + ?Sized> Store for Arc<S> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    async fn source(&self, relay: &RelayIdentity, route: &RouteDefinition) -> Result<Arc<dyn Source>, StoreError> {
+        (**self).source(relay, route).await
+    }
+
+    fn desk(&self) -> Arc<dyn Desk> {
+        (**self).desk()
+    }
+
+    fn schema(&self) -> Option<Arc<dyn Schema>> {
+        (**self).schema()
+    }
+
+    fn upkeep(&self) -> Option<Arc<dyn Upkeep>> {
+        (**self).upkeep()
+    }
+}
+
 /// The tables of a store.
 #[async_trait]
 pub trait Schema: Send + Sync {

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use tokio::sync::mpsc;
 
 use crate::event::Event;
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureKind};
 
 /// A destination.
 ///
@@ -81,6 +81,34 @@ pub struct Burial {
     pub at: Timestamp,
 }
 
+impl Burial {
+    /// Why, in one word: that it was tried as often as allowed, or the code of what can never succeed.
+    pub fn reason(&self) -> &str {
+        match self.failure.kind {
+            FailureKind::Permanent => &self.failure.code,
+            FailureKind::Transient | FailureKind::Unavailable => "max_retries_exceeded",
+        }
+    }
+}
+
+/// Where an event is on its way: what an envelope can say beside the event itself.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Stage<'a> {
+    /// Its number in the log, if it has one.
+    pub position: Option<i64>,
+    /// How often it was tried before.
+    pub attempts: u32,
+    /// Why it is dead, if it is.
+    pub burial: Option<&'a Burial>,
+}
+
+impl Stage<'_> {
+    /// Of an event with this number that was never tried.
+    pub fn at(position: Option<i64>) -> Self {
+        Self { position, attempts: 0, burial: None }
+    }
+}
+
 /// What came of one try.
 pub type Outcome = Result<Receipt, Failure>;
 
@@ -113,6 +141,13 @@ impl Outbound {
         report: mpsc::UnboundedSender<(u64, Outcome)>,
     ) -> Self {
         Self { ticket, attempt, event, position, burial: None, report: Some(report) }
+    }
+
+    /// Where it is on its way.
+    pub fn stage(&self) -> Stage<'_> {
+        let burial = self.burial.as_deref();
+        let before = self.attempt.saturating_sub(1);
+        Stage { position: self.position, attempts: burial.map_or(before, |burial| burial.attempts), burial }
     }
 
     /// Says of all of them that they failed like this.

@@ -4,22 +4,74 @@
 //! at least once; a consumer **accepts** it in the transaction of its effect ([`Inbox`]), so that the effect happens once.
 //!
 //! Features: `sqlite` (default) for the store on one SQLite file, `postgres` for the one on PostgreSQL, `exec` for handlers
-//! in a child process. TLS to PostgreSQL is a feature of [`sqlx`](postgres::sqlx), chosen by the application.
+//! in a child process, `consumer` with `kafka`, `rabbitmq` or `nats` for [loops that read a broker](consumer), `redis` for a
+//! consumer's window of ids there, `contracts` for JSON Schemas, `config` for [stores and relays that a file or a preset
+//! describes](config). TLS to PostgreSQL is a feature of [`sqlx`](postgres::sqlx),
+//! chosen by the application.
 //! `tokio-postgres`, `diesel-async` and `sea-orm` append in transactions of those clients. [`memory`] is for tests.
 
 pub use postroom_core::{
-    Acceptance, Appended, BreakerPolicy, Delays, Desk, Event, EventError, Failure, FailureKind, Filter, HandlerError,
-    Inbox, Limits, OnDead, OnFailure, Outbox, Pattern, Retention, RetryPolicy, RouteDefinition, Start, Store,
-    StoreError, StoreErrorKind, Timestamp, ToEvent, Transport, new_id, with_correlation_id,
+    Acceptance, Actor, Appended, BreakerPolicy, Clock, Contract, Delays, Desk, Event, EventError, Failure, FailureKind,
+    Filter, HandlerError, Inbox, Limits, OnDead, OnFailure, Outbox, Pattern, Refusal, ReplayOptions, Retention,
+    RetryPolicy, RouteDefinition, Secret, SecretUrl, Selection, Start, States, Step, Store, StoreError, StoreErrorKind,
+    Timestamp, ToEvent, Transactions, Transitions, Transport, new_id, window, with_correlation_id,
 };
 pub use postroom_relay::{
-    Handlers, Incoming, NoObserver, Noop, Observer, Relay, RelayError, RelayOptions, RouteRun, Stdout,
+    Handlers, Incoming, NoObserver, Noop, Observer, Poll, Relay, RelayError, RelayOptions, RouteRun, Stdout,
+    SystemClock,
 };
+
+/// Stores and relays as a file or a preset describes them, inside your process.
+///
+/// [`load_store`](config::load_store) and [`open`](config::open) are a store for handlers in Rust, over a table that is
+/// there already where the file or preset says so; [`load`](config::load) and [`run`](config::run) are the whole relay.
+#[cfg(feature = "config")]
+pub mod config {
+    pub use postroom_server::config::{Config, ConfigError, Preset, Sources, StoreConfig, load, load_store};
+    pub use postroom_server::relay::{RunError, RunOptions, run};
+    pub use postroom_server::stores::open;
+}
+
+/// Loops that read a broker's messages and do their work once.
+#[cfg(feature = "consumer")]
+pub mod consumer {
+    pub use postroom_consumer::{Consumer, ConsumerOptions, Feed, Handler, Message, NameError, OptionsError};
+
+    /// Messages of Kafka topics.
+    #[cfg(feature = "kafka")]
+    pub mod kafka {
+        pub use postroom_kafka::{Begin, KafkaFeed, KafkaFeedOptions, Mechanism, Sasl};
+    }
+
+    /// Messages of a NATS stream.
+    #[cfg(feature = "nats")]
+    pub mod nats {
+        pub use postroom_nats::{Login, NatsFeed, NatsFeedOptions};
+    }
+
+    /// Messages of a RabbitMQ queue.
+    #[cfg(feature = "rabbitmq")]
+    pub mod rabbitmq {
+        pub use postroom_rabbitmq::{DeadLetters, RabbitMqFeed, RabbitMqFeedOptions};
+    }
+
+    /// Certificates, for feeds that are read in private.
+    #[cfg(any(feature = "kafka", feature = "nats", feature = "rabbitmq"))]
+    pub use postroom_tls::TlsFiles;
+}
+
+/// JSON Schemas by event type, asked at append.
+#[cfg(feature = "contracts")]
+pub mod contracts {
+    pub use postroom_contracts::{AppliesTo, Contracts, Enveloped, Mode, SchemaError};
+    pub use postroom_core::envelope::{Binding, Encoder, Format};
+}
 
 /// Child processes that speak JSON lines.
 #[cfg(feature = "exec")]
 pub mod exec {
-    pub use postroom_exec::{Exec, ExecOptions};
+    pub use postroom_core::envelope::{Binding, Encoder, Format};
+    pub use postroom_exec::{Exec, ExecOptions, Target};
 }
 
 /// The store in memory, for tests.
@@ -32,14 +84,25 @@ pub mod memory {
 pub mod postgres {
     #[cfg(any(feature = "tokio-postgres", feature = "diesel-async", feature = "sea-orm"))]
     pub use postroom_postgres::adapters;
-    pub use postroom_postgres::{Pooler, Postgres, PostgresOptions, Statement, Value};
+    pub use postroom_postgres::{
+        InboxTable, PoolTransactions, Pooler, Postgres, PostgresInbox, PostgresOptions, PostgresStates, StateTable,
+        Statement, Value,
+    };
     pub use sqlx;
+}
+
+/// A consumer's window of ids in Redis.
+#[cfg(feature = "redis")]
+pub mod redis {
+    pub use postroom_redis::{RedisWindow, RedisWindowOptions};
 }
 
 /// The store on one SQLite file.
 #[cfg(feature = "sqlite")]
 pub mod sqlite {
-    pub use postroom_sqlite::{Sqlite, SqliteOptions};
+    pub use postroom_sqlite::{
+        InboxTable, PoolTransactions, Sqlite, SqliteInbox, SqliteOptions, SqliteStates, StateTable,
+    };
     pub use sqlx;
 }
 
@@ -47,3 +110,16 @@ pub mod sqlite {
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../../../docs/library.md")]
 mod guide {}
+
+/// So are those of the page about consumers.
+#[cfg(all(
+    doctest,
+    feature = "sqlite",
+    feature = "postgres",
+    feature = "consumer",
+    feature = "kafka",
+    feature = "nats",
+    feature = "rabbitmq"
+))]
+#[doc = include_str!("../../../docs/consumers.md")]
+mod consumers {}

@@ -108,6 +108,7 @@ impl Relay {
             lease: options.lease,
         };
         let slots = Slots::new(options.in_flight_max.max(1), self.routes.len());
+        let bound = (options.in_flight_max / self.routes.len().max(1)).max(1);
         let stop = CancellationToken::new();
         let mut engines = JoinSet::new();
         let mut stores = BTreeMap::new();
@@ -122,6 +123,7 @@ impl Relay {
                 clock: clock.clone(),
                 observer: self.observer.clone(),
                 share: slots.share(),
+                bound,
                 doubts: doubts.entry(route.store_name.clone()).or_default().watch(),
                 rng: self.rng.fork(),
             };

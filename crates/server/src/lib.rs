@@ -1,8 +1,9 @@
 //! From configuration to running relays: knows every store and transport.
 //!
 //! [`config`] reads what people wrote, [`stores`] and [`transports`] make the parts, [`relay`] runs them, [`online`] asks whether they would
-//! work.
+//! work, [`adopt`] what an outbox table that is there already is like.
 
+pub mod adopt;
 pub mod config;
 pub mod online;
 mod reach;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use postroom_contracts::Contracts;
 use postroom_core::StoreError;
 use postroom_relay::{Observer, Relay, RelayError, RelayOptions, RouteRun};
 
@@ -92,7 +93,7 @@ pub async fn run(
     for route in &routes {
         for store in stores.iter().filter(|store| route.stores.contains(&store.name)) {
             if let Some(ready) = ready.get(&store.name) {
-                relay = relay.serve(route_run(route, store, ready.clone()));
+                relay = relay.serve(route_run(route, store, &config.contract.contracts, ready.clone()));
             }
         }
     }
@@ -138,12 +139,12 @@ fn relay_options(config: &Config, drain: bool) -> RelayOptions {
     }
 }
 
-fn route_run(route: &RouteConfig, store: &StoreConfig, ready: Ready) -> RouteRun {
+fn route_run(route: &RouteConfig, store: &StoreConfig, contracts: &Arc<Contracts>, ready: Ready) -> RouteRun {
     RouteRun {
         store_name: store.name.clone(),
         store: ready.boxed(),
         definition: route.definition.clone(),
-        transport: transports::build(route, store),
+        transport: transports::build(route, store, contracts),
         retry: route.retry.clone(),
         breaker: route.breaker,
         rate: route.rate,

@@ -38,8 +38,8 @@ pub async fn open(store: &StoreConfig, limits: Limits) -> Result<Arc<dyn Store>,
 
 /// Opens a store's tables, whichever version they have and whether or not they are there.
 pub async fn open_schema(store: &StoreConfig, missing: IfMissing) -> Result<Arc<dyn Schema>, StoreError> {
-    if store.layout.is_some() {
-        return Ok(Adopted::tables(&store.name, ground(store).await?));
+    if let Some(layout) = &store.layout {
+        return Ok(Adopted::tables(&store.name, layout, ground(store).await?));
     }
     let schema = match store.url.scheme() {
         "sqlite" => {

@@ -2,15 +2,36 @@
 
 use std::sync::Arc;
 
-use postroom_core::Transport;
+use postroom_contracts::{AppliesTo, Contracted, Contracts, Enveloped};
 use postroom_core::envelope::{Binding, Encoder};
+use postroom_core::{Contract as _, Event, EventError, Transport};
 use postroom_exec::{Exec, ExecOptions, Target as ExecChild};
 use postroom_relay::{Noop, Stdout};
 
-use crate::config::{ExecPeer, RouteConfig, StoreConfig, Target};
+use crate::config::{Config, ExecPeer, RouteConfig, StoreConfig, Target};
 
-/// The transport of a route, for the events of one store.
-pub fn build(route: &RouteConfig, store: &StoreConfig) -> Arc<dyn Transport> {
+/// The transport of a route, for the events of one store, behind the contracts there are.
+pub fn build(route: &RouteConfig, store: &StoreConfig, contracts: &Arc<Contracts>) -> Arc<dyn Transport> {
+    let behind = plain(route, store);
+    if contracts.is_empty() { behind } else { Arc::new(Contracted::new(behind, enveloped(route, store, contracts))) }
+}
+
+/// Whether an event may be appended to a store: by its payload, or by what the routes that want it would send.
+pub fn check(config: &Config, store: &StoreConfig, event: &Event) -> Result<(), EventError> {
+    let contracts = &config.contract.contracts;
+    if contracts.applies_to() == AppliesTo::Payload {
+        return contracts.check(event);
+    }
+    let wants = |route: &&RouteConfig| route.stores.contains(&store.name) && route.definition.filter.matches(event);
+    config.routes.iter().filter(wants).try_for_each(|route| enveloped(route, store, contracts).check(event))
+}
+
+/// The body is the same for every binding.
+fn enveloped(route: &RouteConfig, store: &StoreConfig, contracts: &Arc<Contracts>) -> Enveloped {
+    Enveloped::new(Arc::clone(contracts), Encoder::new(route.envelope.clone(), Binding::Http, &store.source))
+}
+
+fn plain(route: &RouteConfig, store: &StoreConfig) -> Arc<dyn Transport> {
     let name = &route.definition.name;
     let encoder = |binding| Encoder::new(route.envelope.clone(), binding, &store.source);
     match &route.to {

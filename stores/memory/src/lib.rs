@@ -28,13 +28,15 @@ mod relay;
 mod route;
 mod source;
 mod state;
+mod transactions;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use postroom_core::{
-    Clock, Desk, Event, Limits, RelayIdentity, RouteDefinition, Schema, Source, Store, StoreError, Upkeep, Wake,
+    Clock, Contract, Desk, Event, Limits, RelayIdentity, RouteDefinition, Schema, Source, Store, StoreError, Upkeep,
+    Wake,
 };
 use tokio::sync::Notify;
 
@@ -58,6 +60,8 @@ pub struct MemoryOptions {
     pub clock: Arc<dyn Clock>,
     /// What is refused at append.
     pub limits: Limits,
+    /// What events must look like beyond the limits; asked before anything is written. Defaults to nothing.
+    pub contract: Option<Arc<dyn Contract>>,
     /// Most events of one key waiting behind an earlier one; beyond it the lane stops reading and says so.
     ///
     /// Too small and a busy key stops its neighbours at the first failure; too large and one key fills the memory.
@@ -73,6 +77,7 @@ impl Default for MemoryOptions {
             lanes: 16,
             clock: Arc::new(SystemClock::default()),
             limits: Limits::default(),
+            contract: None,
             blocked_max: 10_000,
         }
     }
@@ -89,6 +94,7 @@ struct Inner {
     name: String,
     clock: Arc<dyn Clock>,
     limits: Limits,
+    contract: Option<Arc<dyn Contract>>,
     blocked_max: usize,
     wake: Wake,
     /// A transaction that others may wait for has ended.
@@ -109,6 +115,7 @@ impl Memory {
             name: options.name,
             clock: options.clock,
             limits: options.limits,
+            contract: options.contract,
             blocked_max: options.blocked_max,
             wake: Wake::default(),
             ended: Notify::new(),

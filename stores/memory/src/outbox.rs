@@ -108,6 +108,9 @@ impl Memory {
         for event in events {
             let event = event.to_event()?;
             self.inner.limits.check(&event)?;
+            if let Some(contract) = &self.inner.contract {
+                contract.check(&event)?;
+            }
             checked.push(event);
         }
         Ok(checked)

@@ -1,10 +1,14 @@
 //! Lends the database to adopted tables: runs their statements, with all values as text.
 
+mod catalogue;
+mod inbox;
+mod states;
+
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use postroom_adopted::layout::{Name, TableName};
-use postroom_adopted::{Columns, Dialect, Ground, Rows, Statement};
+use postroom_adopted::{Columns, Dialect, Ground, Held, Rows, Statement};
 use postroom_core::StoreError;
 use sqlx::postgres::PgRow;
 use sqlx::{AssertSqlSafe, Executor as _, Row as _};
@@ -13,6 +17,12 @@ use crate::database::{Database, Session};
 use crate::error::Fault;
 use crate::options::PostgresOptions;
 use crate::schema;
+
+pub use inbox::PostgresInbox;
+pub use states::PostgresStates;
+
+/// Transactions held open at a time: others are delivered while one waits for its last verdict.
+const HOLDS_MAX: usize = 4;
 
 /// A PostgreSQL database with an adopted table in it.
 #[derive(Debug)]
@@ -70,6 +80,12 @@ impl Ground for PostgresGround {
             .await
     }
 
+    async fn owners_script(&self, operation: &'static str, script: String) -> Result<(), StoreError> {
+        // Sent as one text, which the server runs in one transaction.
+        let run = self.db.callers.execute(sqlx::raw_sql(AssertSqlSafe(script))).await;
+        run.map(drop).map_err(|error| Fault::from(error).at(operation, &self.db.place))
+    }
+
     async fn look(&self, operation: &'static str, statements: Vec<Statement>) -> Result<Vec<Rows>, StoreError> {
         self.db.read(operation, move |session| Box::pin(all(session, statements))).await
     }
@@ -80,6 +96,42 @@ impl Ground for PostgresGround {
 
     async fn renew(&self, operation: &'static str, statements: Vec<Statement>) -> Result<Vec<Rows>, StoreError> {
         self.db.renew(operation, move |session| Box::pin(all(session, statements))).await
+    }
+
+    fn holds_max(&self) -> usize {
+        // A pooler has few sessions, and others want some.
+        if self.db.pooled { 1 } else { HOLDS_MAX }
+    }
+
+    async fn hold(&self, operation: &'static str, statement: Statement) -> Result<(Rows, Box<dyn Held>), StoreError> {
+        let (rows, session) = self
+            .db
+            .hold(operation, move |session| {
+                Box::pin(async move { Ok(all(session, vec![statement]).await?.into_iter().next().unwrap_or_default()) })
+            })
+            .await?;
+        Ok((rows, Box::new(PostgresHeld { session, place: self.db.place.clone() })))
+    }
+}
+
+/// A transaction that is held open. Dropped, its connection is closed, and the server rolls back.
+#[derive(Debug)]
+struct PostgresHeld {
+    session: Session,
+    place: String,
+}
+
+#[async_trait]
+impl Held for PostgresHeld {
+    async fn finish(
+        self: Box<Self>,
+        operation: &'static str,
+        statements: Vec<Statement>,
+    ) -> Result<Vec<Rows>, StoreError> {
+        let Self { session, place } = *self;
+        Database::finish(session, operation, move |session| Box::pin(all(session, statements)))
+            .await
+            .map_err(|fault| fault.at(operation, &place))
     }
 }
 

@@ -30,6 +30,10 @@ const DEADLINE: Duration = Duration::from_secs(20);
 /// The same for what counts or moves a whole log.
 const LONG_DEADLINE: Duration = Duration::from_mins(30);
 
+/// How a transaction begins that is held while events are delivered: it may be idle as long as that takes.
+const BEGIN_HELD: &str = "begin isolation level read committed; set local jit = off; \
+     set local statement_timeout = '19s'; set local lock_timeout = '10s'; set local idle_in_transaction_session_timeout = 0";
+
 /// One piece of work on a session.
 pub(crate) type Work<'c, T> = Pin<Box<dyn Future<Output = Result<T, Fault>> + Send + 'c>>;
 
@@ -52,7 +56,7 @@ pub(crate) struct Database {
     pub(crate) sql: Arc<Sql>,
     servers: reach::Servers,
     /// Whether a pooler gives each transaction another session.
-    pooled: bool,
+    pub(crate) pooled: bool,
     doubt: Doubt,
 }
 
@@ -175,6 +179,46 @@ impl Database {
         self.run(&self.workers, kind, operation, work).await
     }
 
+    /// Runs the work in a transaction that stays open, in the session that comes back.
+    pub(crate) async fn hold<T, F>(&self, operation: &'static str, work: F) -> Result<(T, Session), StoreError>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(&'c mut Session) -> Work<'c, T> + Send + 'static,
+    {
+        let (pool, sql) = (Arc::clone(&self.workers), Arc::clone(&self.sql));
+        let task = tokio::spawn(async move {
+            let mut session = Session { conn: acquire(&pool, None).await?, sql };
+            let work = async {
+                session.conn.execute(BEGIN_HELD).await?;
+                work(&mut session).await
+            };
+            let result = tokio::time::timeout(DEADLINE, work).await.unwrap_or(Err(Fault::TimedOut))?;
+            Ok((result, session))
+        });
+        let result = joined(task.await, operation)?;
+        if result.as_ref().is_err_and(Fault::may_have_moved) {
+            self.lost();
+        }
+        self.explained(operation, result)
+    }
+
+    /// Ends a transaction that was held open: runs the work in it and commits.
+    pub(crate) async fn finish<T, F>(mut session: Session, operation: &'static str, work: F) -> Result<T, Fault>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(&'c mut Session) -> Work<'c, T> + Send + 'static,
+    {
+        let task = tokio::spawn(async move {
+            let result = tokio::time::timeout(DEADLINE, ended(&mut session, work)).await;
+            let result = result.unwrap_or(Err(Fault::TimedOut));
+            if matches!(&result, Ok(_) | Err(Fault::Store(_))) {
+                session.conn.give_back();
+            }
+            result
+        });
+        joined(task.await, operation)?
+    }
+
     fn explained<T>(&self, operation: &'static str, result: Result<T, Fault>) -> Result<T, StoreError> {
         result.map_err(|fault| fault.at(operation, &self.place))
     }
@@ -250,6 +294,14 @@ where
         Kind::Statements | Kind::Renewal | Kind::Transaction => "begin isolation level read committed",
     };
     session.conn.execute(begin).await?;
+    ended(session, work).await
+}
+
+/// Runs the last work of a transaction, and commits it or rolls it back.
+async fn ended<T, F>(session: &mut Session, work: F) -> Result<T, Fault>
+where
+    F: for<'c> FnOnce(&'c mut Session) -> Work<'c, T>,
+{
     match work(session).await {
         Ok(result) => {
             if let Err(error) = session.conn.execute("commit").await {

@@ -41,9 +41,13 @@ mod source;
 mod sql;
 mod statement;
 mod store;
+mod transactions;
 mod upkeep;
 
-pub use adopted::PostgresGround;
+pub use adopted::{PostgresGround, PostgresInbox, PostgresStates};
 pub use options::{Pooler, PostgresOptions};
+/// Which tables of an application's they use.
+pub use postroom_adopted::{StateTable, layout::InboxTable};
 pub use statement::{Statement, Value};
 pub use store::Postgres;
+pub use transactions::PoolTransactions;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use postroom_core::{Clock, Limits};
+use postroom_core::{Clock, Contract, Limits};
 
 /// Whether something stands between us and the server that gives each transaction another session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -29,6 +29,7 @@ pub struct PostgresOptions {
     pub(crate) leaves: Option<u16>,
     pub(crate) segment: Option<Duration>,
     pub(crate) limits: Limits,
+    pub(crate) contract: Option<Arc<dyn Contract>>,
     pub(crate) clock: Option<Arc<dyn Clock>>,
     pub(crate) blocked_max: u64,
 }
@@ -45,6 +46,7 @@ impl PostgresOptions {
             leaves: None,
             segment: None,
             limits: Limits::default(),
+            contract: None,
             clock: None,
             blocked_max: 10_000,
         }
@@ -95,6 +97,12 @@ impl PostgresOptions {
     /// What an event may look like.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// What events must look like beyond the limits; asked before anything is written. Defaults to nothing.
+    pub fn contract(mut self, contract: Arc<dyn Contract>) -> Self {
+        self.contract = Some(contract);
         self
     }
 

@@ -169,6 +169,9 @@ impl Postgres {
     fn checked<E: ToEvent>(&self, event: &E) -> Result<Event, StoreError> {
         let event = event.to_event()?;
         self.inner.limits.check(&event)?;
+        if let Some(contract) = &self.inner.contract {
+            contract.check(&event)?;
+        }
         Ok(event)
     }
 

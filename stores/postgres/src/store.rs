@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use postroom_core::{
-    Clock, Desk, Limits, RelayIdentity, RouteDefinition, Schema, Source, Store, StoreError, Upkeep, Wake,
+    Clock, Contract, Desk, Limits, RelayIdentity, RouteDefinition, Schema, Source, Store, StoreError, Upkeep, Wake,
 };
 use sqlx::{PgPool, Transaction};
 
@@ -34,6 +34,7 @@ pub(crate) struct Inner {
     pub(crate) name: String,
     pub(crate) schema: String,
     pub(crate) limits: Limits,
+    pub(crate) contract: Option<Arc<dyn Contract>>,
     clock: Option<Arc<dyn Clock>>,
     pub(crate) blocked_max: u64,
     pub(crate) wake: Wake,
@@ -91,7 +92,7 @@ impl Postgres {
         schema::check_name(&options.schema)?;
         let db = Database::open(&options).await?;
         let ring = Ring::wanted(&options)?;
-        let PostgresOptions { name, schema, limits, clock, blocked_max, .. } = options;
+        let PostgresOptions { name, schema, limits, contract, clock, blocked_max, .. } = options;
         let (wake, texts) = (Wake::default(), Texts::new(&db.sql, ring, true));
         let (pulse, identified) = (Pulse::default(), Mutex::default());
         Ok(Self {
@@ -99,6 +100,7 @@ impl Postgres {
                 name,
                 schema,
                 limits,
+                contract,
                 clock,
                 blocked_max,
                 wake,

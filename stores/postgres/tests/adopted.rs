@@ -30,9 +30,11 @@ impl<const POOLED: bool> GroundHarness for Harness<POOLED> {
 mod direct {
     use super::*;
     postroom_conformance::layout_suite!(Harness<false>);
+    postroom_conformance::layout_suite!(locks Harness<false>);
 }
 
 mod through_pgbouncer {
     use super::*;
     postroom_conformance::layout_suite!(Harness<true>);
+    postroom_conformance::layout_suite!(locks Harness<true>);
 }

@@ -1,15 +1,22 @@
 //! Lends the file to adopted tables: runs their statements, with all values as text.
 
+mod catalogue;
+mod inbox;
+mod states;
+
 use async_trait::async_trait;
 use postroom_adopted::layout::{Name, TableName};
-use postroom_adopted::{Columns, Dialect, Ground, Rows, Statement};
-use postroom_core::StoreError;
+use postroom_adopted::{Columns, Dialect, Ground, Held, Rows, Statement};
+use postroom_core::{StoreError, StoreErrorKind};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, Executor as _, Row as _, SqliteConnection};
 
 use crate::database::Database;
 use crate::error::Fault;
 use crate::options::SqliteOptions;
+
+pub use inbox::SqliteInbox;
+pub use states::SqliteStates;
 
 /// A SQLite file with an adopted table in it.
 #[derive(Debug)]
@@ -59,6 +66,10 @@ impl Ground for SqliteGround {
             .await
     }
 
+    async fn owners_script(&self, operation: &'static str, script: String) -> Result<(), StoreError> {
+        self.script(operation, script).await
+    }
+
     async fn look(&self, operation: &'static str, statements: Vec<Statement>) -> Result<Vec<Rows>, StoreError> {
         self.db.look(operation, move |conn| Box::pin(all(conn, statements))).await
     }
@@ -70,6 +81,15 @@ impl Ground for SqliteGround {
 
     async fn renew(&self, operation: &'static str, statements: Vec<Statement>) -> Result<Vec<Rows>, StoreError> {
         self.run(operation, statements).await
+    }
+
+    fn holds_max(&self) -> usize {
+        0
+    }
+
+    async fn hold(&self, operation: &'static str, _: Statement) -> Result<(Rows, Box<dyn Held>), StoreError> {
+        let message = "rows cannot be locked one by one in a SQLite file";
+        Err(StoreError::new(StoreErrorKind::Invalid, operation, message).hint("leave `claim` out of the layout"))
     }
 }
 

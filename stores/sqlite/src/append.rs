@@ -65,7 +65,7 @@ impl Outbox for Sqlite {
 impl Sqlite {
     fn checked<E: ToEvent>(&self, event: &E) -> Result<Event, StoreError> {
         let event = event.to_event()?;
-        self.inner.limits.check(&event)?;
+        self.inner.check(&event)?;
         Ok(event)
     }
 

@@ -35,8 +35,12 @@ mod routes;
 mod schema;
 mod source;
 mod store;
+mod transactions;
 mod writer;
 
-pub use adopted::SqliteGround;
+pub use adopted::{SqliteGround, SqliteInbox, SqliteStates};
 pub use options::SqliteOptions;
+/// Which tables of an application's they use.
+pub use postroom_adopted::{StateTable, layout::InboxTable};
 pub use store::Sqlite;
+pub use transactions::PoolTransactions;

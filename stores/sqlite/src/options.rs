@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use postroom_core::{Clock, Limits};
+use postroom_core::{Clock, Contract, Limits};
 
 use crate::clock::SystemClock;
 
@@ -18,6 +18,7 @@ pub struct SqliteOptions {
     pub(crate) unknown: Option<String>,
     pub(crate) create: bool,
     pub(crate) limits: Limits,
+    pub(crate) contract: Option<Arc<dyn Contract>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) blocked_max: u64,
 }
@@ -40,6 +41,7 @@ impl SqliteOptions {
             unknown: parameters.filter(|p| *p != "mode=ro").map(str::to_owned),
             create: false,
             limits: Limits::default(),
+            contract: None,
             clock: Arc::new(SystemClock::default()),
             blocked_max: 10_000,
         }
@@ -56,6 +58,12 @@ impl SqliteOptions {
     /// What an event may look like.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// What events must look like beyond the limits; asked before anything is written. Defaults to nothing.
+    pub fn contract(mut self, contract: Arc<dyn Contract>) -> Self {
+        self.contract = Some(contract);
         self
     }
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use postroom_core::{
-    Clock, Desk, Limits, RelayIdentity, RouteDefinition, Schema, Source, Store, StoreError, Upkeep, Wake,
+    Clock, Contract, Desk, Event, EventError, Limits, RelayIdentity, RouteDefinition, Schema, Source, Store,
+    StoreError, Upkeep, Wake,
 };
 use sqlx::{SqlitePool, Transaction};
 
@@ -28,6 +29,7 @@ pub struct Sqlite {
 pub(crate) struct Inner {
     pub(crate) name: String,
     pub(crate) limits: Limits,
+    pub(crate) contract: Option<Arc<dyn Contract>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) blocked_max: u64,
     pub(crate) wake: Wake,
@@ -38,6 +40,12 @@ impl Inner {
     /// The time by the store's clock, as the tables hold it.
     pub(crate) fn now(&self) -> i64 {
         micros(self.clock.now())
+    }
+
+    /// Whether an event may be appended.
+    pub(crate) fn check(&self, event: &Event) -> Result<(), EventError> {
+        self.limits.check(event)?;
+        self.contract.as_ref().map_or(Ok(()), |contract| contract.check(event))
     }
 }
 
@@ -52,8 +60,8 @@ impl Sqlite {
     /// Opens a store without looking at its tables, to make them through [`Store::schema`].
     pub async fn open_unmigrated(options: SqliteOptions) -> Result<Self, StoreError> {
         let db = Database::open(&options).await?;
-        let SqliteOptions { name, limits, clock, blocked_max, .. } = options;
-        Ok(Self { inner: Arc::new(Inner { name, limits, clock, blocked_max, wake: Wake::default(), db }) })
+        let SqliteOptions { name, limits, contract, clock, blocked_max, .. } = options;
+        Ok(Self { inner: Arc::new(Inner { name, limits, contract, clock, blocked_max, wake: Wake::default(), db }) })
     }
 
     /// The SQL that makes or mends the tables of this file, whether or not the file is there. Changes nothing.

@@ -96,3 +96,13 @@ impl Shop {
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/postgres.md")]
 mod page {}
+
+/// So are those of this page; what needs no server is run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/inbox.md")]
+mod inbox_page {}
+
+/// And of this one.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/contracts.md")]
+mod contracts_page {}

@@ -16,12 +16,17 @@ const PACKAGES: [&str; 4] = ["aiokafka==0.14.0", "pika==1.3.2", "nats-py==2.11.0
 
 /// Reads all there is with the consumer of this name, and adds it to the world's journal.
 pub fn consume(world: &World, consumer: &str, arguments: &[&str]) {
-    let output = python(consumer).args(arguments).output().unwrap();
-    assert!(output.status.success(), "{consumer}: {}", String::from_utf8_lossy(&output.stderr));
     let journal = world.path("journal");
     let mut lines = fs::read(&journal).unwrap_or_default();
-    lines.extend(output.stdout);
+    lines.extend(printed(consumer, arguments).bytes());
     fs::write(journal, lines).unwrap();
+}
+
+/// What the consumer of this name prints of all there is.
+pub fn printed(consumer: &str, arguments: &[&str]) -> String {
+    let output = python(consumer).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{consumer}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
 }
 
 /// A receiver of webhooks that checks signatures and keeps the world's journal.
@@ -68,8 +73,8 @@ fn python(consumer: &str) -> Command {
     command
 }
 
-/// Where the clients are; fetched once, beside the state of the servers.
-fn packages() -> &'static Path {
+/// Where the clients are, for `PYTHONPATH`; fetched once, beside the state of the servers.
+pub fn packages() -> &'static Path {
     static FOUND: OnceLock<PathBuf> = OnceLock::new();
     FOUND.get_or_init(|| {
         let folder = State::path().with_file_name("python");

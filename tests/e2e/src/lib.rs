@@ -28,7 +28,7 @@ mod watch;
 mod world;
 
 pub use checker::{Evidence, Findings};
-pub use consumers::{Receiver, consume};
+pub use consumers::{Receiver, consume, packages, printed};
 pub use journal::{Answer, Follower, Journal, Reception};
 pub use judge::Terms;
 pub use ledger::{Ledger, Written};

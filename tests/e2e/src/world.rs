@@ -19,6 +19,7 @@ use crate::wait::until;
 pub struct World {
     dir: TempDir,
     child: String,
+    env: Vec<(String, String)>,
 }
 
 /// How the program ended and what it said.
@@ -35,7 +36,7 @@ pub struct Said {
 impl World {
     /// An empty folder. `child` is the path of `e2e-child`, which only the test's own build knows.
     pub fn new(child: &str) -> Self {
-        Self { dir: tempfile::tempdir().unwrap(), child: child.to_owned() }
+        Self { dir: tempfile::tempdir().unwrap(), child: child.to_owned(), env: Vec::new() }
     }
 
     /// A folder with this configuration and a migrated database; `{child}` becomes the command of an exec route.
@@ -50,6 +51,11 @@ impl World {
     pub fn configure(&self, config: &str) {
         let command = format!("[{:?}, \"journal\", \"mode\"]", self.child);
         self.write("postroom.toml", &config.replace("{child}", &command));
+    }
+
+    /// A variable of every program that is run from now on.
+    pub fn set(&mut self, name: &str, value: &str) {
+        self.env.push((name.to_owned(), value.to_owned()));
     }
 
     /// A path in the folder.
@@ -80,6 +86,7 @@ impl World {
         command.args(args).current_dir(self.dir.path()).env_clear();
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("HOME", self.dir.path()).env("TMPDIR", self.dir.path()).env("USER", "ada");
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }

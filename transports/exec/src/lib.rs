@@ -3,7 +3,7 @@
 //! One line per event goes out:
 //!
 //! ```json
-//! {"id": "0190…", "attempt": 1, "route": "mailer", "envelope": {"specversion": "1.0", "type": "order.placed", "data": {}}}
+//! {"id": "0190…", "type": "order.placed", "attempt": 1, "route": "mailer", "envelope": {"specversion": "1.0", "type": "order.placed", "data": {}}}
 //! ```
 //!
 //! and one answer per event comes back, in any order, with several events in flight:

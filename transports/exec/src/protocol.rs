@@ -19,6 +19,8 @@ const HANDLERS_MAX: usize = 64;
 #[derive(Serialize)]
 struct Request<'a> {
     id: &'a str,
+    #[serde(rename = "type")]
+    event_type: &'a str,
     attempt: u32,
     route: &'a str,
     envelope: &'a RawValue,
@@ -27,7 +29,7 @@ struct Request<'a> {
 /// The line for one delivery, line break included.
 pub(crate) fn request(encoder: &Encoder, route: &str, outbound: &Outbound) -> Result<Vec<u8>, Failure> {
     let event = &outbound.event;
-    let body = encoder.encode(event, outbound.position)?.body;
+    let body = encoder.encode(event, outbound.stage())?.body;
     let envelope: &RawValue = serde_json::from_slice(&body).map_err(|_| {
         Failure::permanent(
             "exec.not_json",
@@ -37,7 +39,7 @@ pub(crate) fn request(encoder: &Encoder, route: &str, outbound: &Outbound) -> Re
             ),
         )
     })?;
-    let request = Request { id: &event.id, attempt: outbound.attempt, route, envelope };
+    let request = Request { id: &event.id, event_type: &event.event_type, attempt: outbound.attempt, route, envelope };
     let mut line = serde_json::to_vec(&request).map_err(|e| Failure::permanent("exec.not_json", e.to_string()))?;
     // A line break in valid JSON can only stand between tokens, where a space means the same.
     for byte in &mut line {
@@ -176,11 +178,11 @@ mod tests {
     }
 
     #[test]
-    fn a_line_carries_id_attempt_route_and_the_envelope_as_it_was_encoded() {
+    fn a_line_carries_id_type_attempt_route_and_the_envelope_as_it_was_encoded() {
         let event = Event::new("t").id("e-1").bytes(JSON, r#"{"big": 123456789012345678901234567890}"#);
         let text = line(Format::CloudEventsStructured, event).unwrap();
         assert!(
-            text.starts_with(r#"{"id":"e-1","attempt":3,"route":"mailer","envelope":{"specversion":"1.0","#),
+            text.starts_with(r#"{"id":"e-1","type":"t","attempt":3,"route":"mailer","envelope":{"specversion":"1.0","#),
             "{text}"
         );
         assert!(text.ends_with("\"data\":{\"big\": 123456789012345678901234567890}}}\n"), "{text}");

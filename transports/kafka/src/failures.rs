@@ -6,7 +6,7 @@
 //! | `kafka.login` | unavailable | the broker does not take user or password |
 //! | `kafka.tls` | unavailable | a certificate or a handshake is refused, by either side |
 //! | `kafka.timeout` | unavailable | nothing was said within the time-out |
-//! | `kafka.unknown_topic` | unavailable | the topic is not there, or no longer |
+//! | `kafka.unknown_topic` | as `unknown_topic` says | the topic is not there, or no longer |
 //! | `kafka.not_authorized` | unavailable | this user may not write there |
 //! | `kafka.refused` | unavailable | the broker says anything else |
 //! | `kafka.batch_refused` | unavailable | one event of a batch was refused; its neighbours come again one by one |

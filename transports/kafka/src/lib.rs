@@ -28,6 +28,8 @@ mod context;
 mod deliver;
 mod driver;
 mod failures;
+#[cfg(feature = "consumer")]
+mod feed;
 mod message;
 mod options;
 mod topics;
@@ -35,7 +37,9 @@ mod turns;
 mod window;
 
 pub use deliver::Kafka;
-pub use options::{Acks, Compression, KafkaOptions, Mechanism, Sasl};
+#[cfg(feature = "consumer")]
+pub use feed::{Begin, KafkaFeed, KafkaFeedOptions, KafkaTicket};
+pub use options::{Acks, Compression, KafkaOptions, Mechanism, Sasl, UnknownTopic};
 
 /// The target of everything this crate logs.
 const LOG: &str = "postroom::kafka";

@@ -54,7 +54,7 @@ pub(crate) fn valid_name(name: &str) -> Result<(), Failure> {
 
 /// Encodes the event; a dead one with why it died.
 pub(crate) fn message(encoder: &Encoder, route: &str, outbound: &Outbound) -> Result<Message, Failure> {
-    let envelope = encoder.encode(&outbound.event, outbound.position)?;
+    let envelope = encoder.encode(&outbound.event, outbound.stage())?;
     let mut headers = OwnedHeaders::new_with_capacity(envelope.headers.len() + 5);
     let mut bytes = 0;
     let mut count = 0;

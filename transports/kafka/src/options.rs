@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postroom_core::{Secret, Template};
+use postroom_core::{Failure, Outbound, Secret, Template};
 use postroom_tls::TlsFiles;
 use rdkafka::ClientConfig;
 use rdkafka::config::RDKafkaLogLevel;
@@ -14,7 +14,7 @@ pub(crate) const IN_FLIGHT_MAX: usize = 10_000;
 /// Largest batch we let librdkafka make, if the topics allow it.
 pub(crate) const BATCH_BYTES: usize = 1_000_000;
 /// Largest message librdkafka can be told to take. The topic's own limit counts, and that is smaller.
-const MESSAGE_BYTES: usize = 1_000_000_000;
+pub(crate) const MESSAGE_BYTES: usize = 1_000_000_000;
 
 /// Settings of one Kafka transport.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +31,10 @@ pub struct KafkaOptions {
     ///
     /// Defaults to none: dead letters are only in the store.
     pub dlq_topic: Option<Template>,
+    /// What becomes of an event whose topic is not there.
+    ///
+    /// Defaults to waiting.
+    pub unknown_topic: UnknownTopic,
     /// TLS, and with which files. They are read by librdkafka each time it connects.
     ///
     /// Defaults to none: everything is readable on the way.
@@ -66,12 +70,22 @@ pub struct KafkaOptions {
 }
 
 impl KafkaOptions {
+    /// What it means for this event that its topic is not there.
+    pub(crate) fn missing(&self, failure: Failure, outbound: &Outbound) -> Failure {
+        let counts = self.unknown_topic == UnknownTopic::Retry && outbound.burial.is_none();
+        if counts && failure.code == "kafka.unknown_topic" {
+            return Failure::transient("kafka.unknown_topic", failure.error);
+        }
+        failure
+    }
+
     /// Options with the defaults.
     pub fn new(brokers: Vec<String>, topic: Template) -> Self {
         Self {
             brokers,
             topic,
             dlq_topic: None,
+            unknown_topic: UnknownTopic::default(),
             tls: None,
             sasl: None,
             acks: Acks::default(),
@@ -113,6 +127,17 @@ impl Mechanism {
             Self::ScramSha512 => "SCRAM-SHA-512",
         }
     }
+}
+
+/// What becomes of an event whose topic is not there.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum UnknownTopic {
+    /// It waits until somebody makes the topic; no attempt is counted.
+    #[default]
+    Wait,
+    /// It is tried again as often as any that fails, and then dead. A place for dead letters is waited for all the same.
+    /// Keys are not pipelined.
+    Retry,
 }
 
 /// Who must have an event before it counts as delivered.
@@ -173,40 +198,7 @@ pub(crate) enum Batches {
 impl KafkaOptions {
     /// For a client that only asks.
     pub(crate) fn client(&self) -> ClientConfig {
-        let protocol = match (&self.tls, &self.sasl) {
-            (None, None) => "plaintext",
-            (Some(_), None) => "ssl",
-            (None, Some(_)) => "sasl_plaintext",
-            (Some(_), Some(_)) => "sasl_ssl",
-        };
-        let mut config = ClientConfig::new();
-        config
-            .set("bootstrap.servers", self.brokers.join(","))
-            .set("client.id", "postroom")
-            .set("security.protocol", protocol)
-            .set("socket.keepalive.enable", "true")
-            .set("socket.nagle.disable", "true")
-            // Names are made from events: topics must come from people, with the partitions and replicas they want.
-            .set("allow.auto.create.topics", "false")
-            .set("enable.metrics.push", "false")
-            .set_log_level(RDKafkaLogLevel::Info);
-        if let Some(TlsFiles { ca_file, cert_file, key_file }) = &self.tls {
-            config.set("ssl.endpoint.identification.algorithm", "https");
-            let files =
-                [("ssl.ca.location", ca_file), ("ssl.certificate.location", cert_file), ("ssl.key.location", key_file)];
-            for (name, file) in files {
-                if let Some(file) = file {
-                    config.set(name, file.to_string_lossy());
-                }
-            }
-        }
-        if let Some(Sasl { mechanism, username, password }) = &self.sasl {
-            config
-                .set("sasl.mechanism", mechanism.as_str())
-                .set("sasl.username", username)
-                .set("sasl.password", password.expose());
-        }
-        config
+        client(&self.brokers, self.tls.as_ref(), self.sasl.as_ref())
     }
 
     /// For a producer that never drops a message from the middle of a key.
@@ -237,6 +229,44 @@ impl KafkaOptions {
         };
         config
     }
+}
+
+/// For a client that only asks.
+pub(crate) fn client(brokers: &[String], tls: Option<&TlsFiles>, sasl: Option<&Sasl>) -> ClientConfig {
+    let protocol = match (tls, sasl) {
+        (None, None) => "plaintext",
+        (Some(_), None) => "ssl",
+        (None, Some(_)) => "sasl_plaintext",
+        (Some(_), Some(_)) => "sasl_ssl",
+    };
+    let mut config = ClientConfig::new();
+    config
+        .set("bootstrap.servers", brokers.join(","))
+        .set("client.id", "postroom")
+        .set("security.protocol", protocol)
+        .set("socket.keepalive.enable", "true")
+        .set("socket.nagle.disable", "true")
+        // Names are made from events: topics must come from people, with the partitions and replicas they want.
+        .set("allow.auto.create.topics", "false")
+        .set("enable.metrics.push", "false")
+        .set_log_level(RDKafkaLogLevel::Info);
+    if let Some(TlsFiles { ca_file, cert_file, key_file }) = tls {
+        config.set("ssl.endpoint.identification.algorithm", "https");
+        let files =
+            [("ssl.ca.location", ca_file), ("ssl.certificate.location", cert_file), ("ssl.key.location", key_file)];
+        for (name, file) in files {
+            if let Some(file) = file {
+                config.set(name, file.to_string_lossy());
+            }
+        }
+    }
+    if let Some(Sasl { mechanism, username, password }) = sasl {
+        config
+            .set("sasl.mechanism", mechanism.as_str())
+            .set("sasl.username", username)
+            .set("sasl.password", password.expose());
+    }
+    config
 }
 
 #[cfg(test)]

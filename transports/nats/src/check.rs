@@ -22,10 +22,15 @@ pub(crate) async fn check(options: &NatsOptions, name: &str) -> Vec<Finding> {
     let largest = connection.payload_bytes_max();
     let server = format!("{} is NATS {}; it takes messages up to {largest} bytes", connection.server, info.version);
     let mut findings = vec![Finding::Fine(server)];
-    match (connection.stream(&options.stream, None).await, &options.create) {
-        (Ok(stream), _) => findings.extend(stream_findings(&stream, options)),
+    let Some(name) = &options.stream else {
+        let any = format!("whichever stream takes {} will do; name one to have it looked up", options.subject.as_str());
+        findings.push(Finding::Fine(any));
+        return findings;
+    };
+    match (connection.stream(name, None).await, &options.create) {
+        (Ok(stream), _) => findings.extend(stream_findings(name, &stream, options)),
         (Err(failure), Some(_)) if failure.code == "nats.no_stream" => {
-            let later = format!("stream {} is not there; it is created at the first delivery", options.stream);
+            let later = format!("stream {name} is not there; it is created at the first delivery");
             findings.push(Finding::Fine(later));
         }
         (Err(failure), _) => findings.push(Finding::Problem(failure)),
@@ -33,8 +38,8 @@ pub(crate) async fn check(options: &NatsOptions, name: &str) -> Vec<Finding> {
     findings
 }
 
-fn stream_findings(stream: &Info, options: &NatsOptions) -> Vec<Finding> {
-    let (name, config) = (&options.stream, &stream.config);
+fn stream_findings(name: &str, stream: &Info, options: &NatsOptions) -> Vec<Finding> {
+    let config = &stream.config;
     let warning =
         |code, what: &str, next: &str| Finding::Warning(code, format!("stream {name} {what}"), next.to_owned());
     let mut findings = Vec::new();

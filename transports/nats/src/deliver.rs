@@ -198,7 +198,7 @@ impl Driver {
 
     fn settle(&mut self, number: u64, answer: &async_nats::Message) {
         // Somebody who only listens on the subject may answer, too, or the server twice; the acknowledgement counts.
-        let Some(outcome) = failures::outcome(answer, &self.shared.options.stream) else { return };
+        let Some(outcome) = failures::outcome(answer, self.shared.options.stream.as_deref()) else { return };
         if let Some(outbound) = self.window.take(number) {
             outbound.report(outcome);
         }
@@ -209,12 +209,14 @@ impl Driver {
         let (Some(connection), Some((_, overdue))) = (&mut self.connection, self.window.oldest()) else { return };
         let options = &self.shared.options;
         let mut failure = failures::timeout(&connection.server, &overdue.event.id, options.timeout);
-        let look_up = timeout(LOOK_UP_MAX.min(options.timeout), connection.stream(&options.stream, None)).await;
-        // No answer to that either is nothing new.
-        if let Ok(Err(reason)) = look_up
-            && reason.code != "nats.unreachable"
-        {
-            failure = reason;
+        if let Some(stream) = &options.stream {
+            let look_up = timeout(LOOK_UP_MAX.min(options.timeout), connection.stream(stream, None)).await;
+            // No answer to that either is nothing new.
+            if let Ok(Err(reason)) = look_up
+                && reason.code != "nats.unreachable"
+            {
+                failure = reason;
+            }
         }
         // What has come while we asked counts.
         while let Some(Said::Answer(number, answer)) = self.connection.as_mut().and_then(Connection::next_at_hand) {
@@ -239,8 +241,13 @@ impl Driver {
 async fn connect(shared: &Shared) -> Result<Connection, Failure> {
     let options = &shared.options;
     let mut connection = Connection::open(options, &client_name(&shared.route)).await?;
-    let stream = connection.stream(&options.stream, options.create.as_ref()).await?;
-    if stream.config.no_ack { Err(failures::never_acks(&options.stream)) } else { Ok(connection) }
+    if let Some(stream) = &options.stream {
+        let found = connection.stream(stream, options.create.as_ref()).await?;
+        if found.config.no_ack {
+            return Err(failures::never_acks(stream));
+        }
+    }
+    Ok(connection)
 }
 
 /// How the server's list of connections calls us.

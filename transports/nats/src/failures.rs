@@ -56,19 +56,19 @@ struct Refusal {
 
 /// What an answer to a message of this subject means. `None` when it is no answer of a stream: a mere subscriber to the
 /// subject may answer whatever it likes.
-pub(crate) fn outcome(answer: &async_nats::Message, stream: &str) -> Option<Outcome> {
+pub(crate) fn outcome(answer: &async_nats::Message, stream: Option<&str>) -> Option<Outcome> {
     if let Some(status) = answer.status {
-        let nobody = "no stream takes the subject of this event any more; give the stream that subject";
-        return (status == StatusCode::NO_RESPONDERS).then(|| Err(no_stream(stream, nobody)));
+        let nobody = "no stream takes the subject of this event; give one that subject";
+        return (status == StatusCode::NO_RESPONDERS).then(|| Err(no_stream(stream.unwrap_or("of any name"), nobody)));
     }
     let answer: Answer<'_> = serde_json::from_slice(&answer.payload).ok()?;
-    match answer.error {
-        Some(refusal) => Some(Err(refusal.failure(stream))),
-        None if answer.stream.is_empty() || answer.seq == 0 => None,
-        None if answer.stream != stream => Some(Err(wrong_stream(stream, answer.stream))),
-        None => {
+    match (answer.error, stream) {
+        (Some(refusal), _) => Some(Err(refusal.failure(stream.unwrap_or(answer.stream)))),
+        _ if answer.stream.is_empty() || answer.seq == 0 => None,
+        (None, Some(stream)) if answer.stream != stream => Some(Err(wrong_stream(stream, answer.stream))),
+        (None, _) => {
             let again = if answer.duplicate { " (duplicate)" } else { "" };
-            Some(Ok(Receipt(Some(format!("{stream}@{}{again}", answer.seq).into()))))
+            Some(Ok(Receipt(Some(format!("{}@{}{again}", answer.stream, answer.seq).into()))))
         }
     }
 }
@@ -234,7 +234,7 @@ mod tests {
         let payload = payload.to_owned().into();
         let message =
             Message { subject: JSON.into(), reply: None, payload, headers: None, status, description: None, length: 0 };
-        outcome(&message, "ORDERS").map(|outcome| match outcome {
+        outcome(&message, Some("ORDERS")).map(|outcome| match outcome {
             Ok(receipt) => Ok(receipt.0.unwrap().into()),
             Err(failure) => Err((failure.kind, failure.code.into_owned())),
         })

@@ -24,11 +24,15 @@ mod connection;
 mod credentials;
 mod deliver;
 mod failures;
+#[cfg(feature = "consumer")]
+mod feed;
 mod message;
 mod options;
 mod window;
 
 pub use deliver::Nats;
+#[cfg(feature = "consumer")]
+pub use feed::{NatsFeed, NatsFeedOptions, NatsTicket};
 pub use options::{CreateStream, Login, NatsOptions};
 
 /// The target of everything this crate logs.

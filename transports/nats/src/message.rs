@@ -30,12 +30,14 @@ impl Message {
     ) -> Result<Self, Failure> {
         let event = &outbound.event;
         let subject = subject(options.subject.render(event)?.into_owned(), &event.id)?;
-        let envelope = encoder.encode(event, outbound.position)?;
+        let envelope = encoder.encode(event, outbound.stage())?;
         let mut headers = HeaderMap::new();
         // The attempt is no part of it, or a second attempt would not be known for one.
         let id = if options.stream_is_shared { format!("{route}/{}", event.id) } else { event.id.clone() };
         headers.insert(NATS_MESSAGE_ID, value(id, "Nats-Msg-Id", &event.id)?);
-        headers.insert(NATS_EXPECTED_STREAM, options.stream.as_str());
+        if let Some(stream) = &options.stream {
+            headers.insert(NATS_EXPECTED_STREAM, stream.as_str());
+        }
         let mut identified = false;
         for (n, (name, text)) in envelope.headers.iter().enumerate() {
             // Those steer the server. And ours come first: nobody overrides them, in whatever case.
@@ -94,7 +96,10 @@ mod tests {
     use super::*;
 
     fn options(subject: &str) -> NatsOptions {
-        NatsOptions::new(vec![SecretUrl::new("nats://h")], "ORDERS", Template::parse(subject, &[]).unwrap())
+        NatsOptions {
+            stream: Some("ORDERS".to_owned()),
+            ..NatsOptions::new(vec![SecretUrl::new("nats://h")], Template::parse(subject, &[]).unwrap())
+        }
     }
 
     fn message(format: Format, subject: &str, event: Event) -> Result<Message, Failure> {

@@ -17,14 +17,14 @@ pub struct NatsOptions {
     pub login: Login,
     /// The subject of each event.
     pub subject: Template,
-    /// The stream that must take it. A subject of another stream is refused.
-    pub stream: String,
+    /// The stream that must take it; a subject of another stream is refused. `None` when any stream will do.
+    pub stream: Option<String>,
     /// Whether other routes go into this stream, too. A server tells copies by their id and knows no routes: with the bare
     /// id, what a second route sends would be acknowledged and thrown away. So ids then carry the route.
     ///
     /// Defaults to false.
     pub stream_is_shared: bool,
-    /// How to make the stream when it is not there. `None` leaves that to somebody else.
+    /// How to make the stream when it is named and not there. `None` leaves that to somebody else.
     pub create: Option<CreateStream>,
     /// How long the server may take to acknowledge an event, and to be connected to.
     ///
@@ -36,13 +36,13 @@ pub struct NatsOptions {
 
 impl NatsOptions {
     /// Options with the defaults.
-    pub fn new(urls: Vec<SecretUrl>, stream: impl Into<String>, subject: Template) -> Self {
+    pub fn new(urls: Vec<SecretUrl>, subject: Template) -> Self {
         Self {
             urls,
             tls: None,
             login: Login::None,
             subject,
-            stream: stream.into(),
+            stream: None,
             stream_is_shared: false,
             create: None,
             timeout: Duration::from_secs(5),

@@ -30,6 +30,8 @@ mod connection;
 mod deliver;
 mod driver;
 mod failures;
+#[cfg(feature = "consumer")]
+mod feed;
 mod message;
 mod options;
 mod suspects;
@@ -39,6 +41,8 @@ mod wire;
 
 pub use address::{Address, AddressError};
 pub use deliver::RabbitMq;
+#[cfg(feature = "consumer")]
+pub use feed::{DeadLetters, RabbitMqFeed, RabbitMqFeedOptions, RabbitMqTicket};
 pub use options::{OptionsError, RabbitMqOptions, Unroutable};
 pub use topology::{
     Binding, Exchange, ExchangeKind, Mode, Queue, QueueKind, Topology, TopologyError, check_binding_key, check_name,

@@ -35,7 +35,7 @@ impl<'a> Message<'a> {
         if routing_key.len() > SHORT_BYTES_MAX {
             return Err(failures::routing_key(&event.id, routing_key.len()));
         }
-        let mut envelope = encoder.encode(event, outbound.position)?;
+        let mut envelope = encoder.encode(event, outbound.stage())?;
         let texts = [
             ("content type", &*envelope.content_type),
             ("correlation id", event.correlation()),

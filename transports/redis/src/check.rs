@@ -12,7 +12,7 @@ use crate::failures;
 use crate::options::RedisOptions;
 
 pub(crate) async fn check(options: &RedisOptions) -> Vec<Finding> {
-    let connection = match Connection::open(options).await {
+    let connection = match Connection::open(&options.url, &options.tls, options.timeout).await {
         Ok(connection) => connection,
         Err(failure) => return vec![Finding::Problem(failure)],
     };

@@ -4,8 +4,9 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
-use postroom_core::Failure;
+use postroom_core::{Failure, SecretUrl};
 use postroom_tls::TlsFiles;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Cmd, ConnectionAddr, IntoConnectionInfo, Pipeline, RedisResult, Value};
@@ -17,7 +18,6 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use crate::failures;
-use crate::options::RedisOptions;
 
 /// Most pipelines that wait inside the client.
 const PIPELINES_MAX: usize = 256;
@@ -39,17 +39,17 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// Connects, logs in, and asks for the one limit that would end the connection.
-    pub(crate) async fn open(options: &RedisOptions) -> Result<Self, Failure> {
-        let server = options.url.to_string();
-        let opening = timeout(options.timeout, Self::to(options, &server));
+    pub(crate) async fn open(url: &SecretUrl, tls: &TlsFiles, within: Duration) -> Result<Self, Failure> {
+        let server = url.to_string();
+        let opening = timeout(within, Self::to(url, tls, &server));
         opening.await.unwrap_or_else(|_| Err(failures::unreachable(&server, &"no answer")))
     }
 
-    async fn to(options: &RedisOptions, server: &str) -> Result<Self, Failure> {
+    async fn to(url: &SecretUrl, tls: &TlsFiles, server: &str) -> Result<Self, Failure> {
         let unfit = |_| failures::unreachable(server, &"that is no URL of a Redis server");
-        let info = options.url.expose().into_connection_info().map_err(unfit)?;
+        let info = url.expose().into_connection_info().map_err(unfit)?;
         let (host, port, private) = match info.addr() {
-            ConnectionAddr::Tcp(..) if options.tls != TlsFiles::default() => {
+            ConnectionAddr::Tcp(..) if *tls != TlsFiles::default() => {
                 return Err(failures::tls(server, &"certificates are given; write rediss:// instead of redis://"));
             }
             ConnectionAddr::Tcp(host, port) => (host, *port, false),
@@ -61,7 +61,7 @@ impl Connection {
         // Fails only on a connection that is over already.
         let _ = stream.set_nodelay(true);
         let stream: Box<dyn Stream> = if private {
-            let client = options.tls.client().map_err(|error| failures::tls(server, &error))?;
+            let client = tls.client().map_err(|error| failures::tls(server, &error))?;
             let name = ServerName::try_from(host.clone()).map_err(|error| failures::tls(server, &error))?;
             let handshake = TlsConnector::from(Arc::new(client)).connect(name, stream).await;
             Box::new(handshake.map_err(|error| failures::handshake(&error, server))?)

@@ -160,7 +160,8 @@ impl Driver {
     /// Connects; hand-overs go on meanwhile. False when the transport was closed.
     async fn connect(&mut self) -> bool {
         let shared = Arc::clone(&self.shared);
-        let mut connecting = std::pin::pin!(Connection::open(&shared.options));
+        let mut connecting =
+            std::pin::pin!(Connection::open(&shared.options.url, &shared.options.tls, shared.options.timeout));
         let connected = loop {
             tokio::select! {
                 connected = &mut connecting => break connected,

@@ -44,8 +44,13 @@ pub(crate) fn outcome(answer: &Value, stream: &str) -> Outcome {
 
 /// What the server says instead of an answer.
 pub(crate) fn refused(error: &ServerError, stream: &str) -> Failure {
+    refused_at(error, &format!("stream {stream}"), "+xadd on the stream's key")
+}
+
+/// The same of any key; `rights` is what the user needs there.
+pub(crate) fn refused_at(error: &ServerError, place: &str, rights: &str) -> Failure {
     let (code, details) = (error.code(), error.details().unwrap_or_default());
-    let said = |next: &str| format!("stream {stream}: {code} {details}{next}");
+    let said = |next: &str| format!("{place}: {code} {details}{next}");
     match code {
         "OOM" => Failure::unavailable("redis.out_of_memory", said("")),
         "MISCONF" => Failure::unavailable("redis.misconf", said("")),
@@ -53,10 +58,10 @@ pub(crate) fn refused(error: &ServerError, stream: &str) -> Failure {
         "LOADING" => Failure::unavailable("redis.loading", said("")),
         "BUSY" => Failure::unavailable("redis.busy", said("")),
         "MOVED" | "ASK" | "CROSSSLOT" | "CLUSTERDOWN" | "TRYAGAIN" => {
-            Failure::unavailable("redis.cluster", said(" (the URL must be of the node that has the stream's slot)"))
+            Failure::unavailable("redis.cluster", said(" (the URL must be of the node that has the key's slot)"))
         }
         "NOREPLICAS" => Failure::unavailable("redis.replicas", said("")),
-        "NOPERM" => Failure::unavailable("redis.permission", said(" (allow the user +xadd on the stream's key)")),
+        "NOPERM" => Failure::unavailable("redis.permission", said(&format!(" (allow the user {rights})"))),
         "NOAUTH" | "WRONGPASS" => Failure::unavailable("redis.login", said("")),
         "WRONGTYPE" => Failure::unavailable("redis.wrong_type", said(" (choose another name, or remove the key)")),
         _ if details.contains("invalid bulk length") => Failure::permanent("redis.too_large", said("")),

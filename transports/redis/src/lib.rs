@@ -22,6 +22,8 @@
 //!
 //! What Redis has answered is in its memory. What a crash leaves of it is decided by its append-only file and its replicas:
 //! `check` shows both.
+//!
+//! Beside the transport, [`RedisWindow`] is a consumer's memory of ids.
 
 mod check;
 mod connection;
@@ -29,9 +31,11 @@ mod deliver;
 mod failures;
 mod message;
 mod options;
+mod window;
 
 pub use deliver::Redis;
 pub use options::RedisOptions;
+pub use window::{RedisWindow, RedisWindowOptions};
 
 /// The target of everything this crate logs.
 const LOG: &str = "postroom::redis";

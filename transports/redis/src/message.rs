@@ -29,7 +29,7 @@ impl Message {
     ) -> Result<Self, Failure> {
         let event = &outbound.event;
         let stream = options.stream.render(event)?;
-        let envelope = encoder.encode(event, outbound.position)?;
+        let envelope = encoder.encode(event, outbound.stage())?;
         let headers = &envelope.headers;
         let longest = headers.iter().map(|(name, value)| name.len().max(value.len())).max().unwrap_or_default();
         let longest = longest.max(envelope.body.len()).max(stream.len());

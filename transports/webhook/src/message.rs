@@ -49,7 +49,7 @@ impl Requests {
     /// The request of a try that is made now.
     pub(crate) fn of(&self, outbound: &Outbound, now: Timestamp) -> Result<Request, Failure> {
         let event = &*outbound.event;
-        let envelope = self.encoder.encode(event, outbound.position)?;
+        let envelope = self.encoder.encode(event, outbound.stage())?;
         let mut request = Request::new(Method::POST, self.url.clone());
         *request.headers_mut() = self.headers(event, &envelope, now.as_second())?;
         *request.body_mut() = Some(envelope.body.into());

@@ -10,10 +10,22 @@ use crate::store::{Inner, clock};
 
 /// One entry.
 pub(super) fn record(inner: &Inner, actor: &Actor, action: &str, subject: &str, count: u64) -> Statement {
+    record_if(inner, actor, action, subject, count, "true")
+}
+
+/// One entry, under a condition; its subject is `$4`.
+pub(super) fn record_if(
+    inner: &Inner,
+    actor: &Actor,
+    action: &str,
+    subject: &str,
+    count: u64,
+    condition: &str,
+) -> Statement {
     let writer = inner.writer();
     let statement = format!(
         "insert into {} (at, actor, action, subject, count, reason) \
-         select {}, $2, $3, $4, cast($5 as bigint), $6 where $1 is not null",
+         select {}, $2, $3, $4, cast($5 as bigint), $6 where $1 is not null and {condition}",
         writer.own("adopted_audit"),
         writer.now("$1")
     );

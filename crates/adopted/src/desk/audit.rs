@@ -22,7 +22,6 @@ pub(super) async fn audit(inner: &Inner) -> Result<Vec<AuditRow>, StoreError> {
     let mut audited = Vec::new();
     for detail in super::routes::list(inner).await? {
         let settled = all.saturating_sub(open + dead);
-        let note = super::routes::other_words(inner).await?;
         audited.push(AuditRow {
             store: inner.name.clone(),
             route: detail.status.route,
@@ -31,7 +30,7 @@ pub(super) async fn audit(inner: &Inner) -> Result<Vec<AuditRow>, StoreError> {
             unsettled: open,
             open: dead,
             counts: Counts { seen: all, delivered: settled, parked: dead, ..Counts::default() },
-            differences: if note.is_empty() { Vec::new() } else { vec![note] },
+            differences: super::routes::other_words(inner).await?.unknown,
         });
     }
     Ok(audited)

@@ -92,14 +92,9 @@ impl Act {
     fn condition(self, query: &Query<'_>) -> String {
         match self {
             Self::ReplayDead | Self::Discard => query.is_dead(),
-            Self::Replay => format!("not ({}) and not ({})", query.is_pending(), null_is_no(&query.is_dead())),
+            Self::Replay => format!("{}{}", query.is_done(), query.is_newest()),
         }
     }
-}
-
-/// A condition on the side table, which may know nothing of a row.
-fn null_is_no(condition: &str) -> String {
-    format!("coalesce({condition}, false)")
 }
 
 /// Changes what is selected, a turn at a time; counts only when `dry_run`.
@@ -116,59 +111,62 @@ pub(super) async fn act(
         return Ok(affected);
     }
     let mut changed: u64 = 0;
+    let mut after = None;
     loop {
-        let rows = chosen(inner, act, which).await?;
-        if rows.is_empty() {
-            break;
-        }
-        let spaced: Vec<serde_json::Value> = rows
-            .iter()
-            .enumerate()
-            .map(|(n, row)| {
+        let rows = chosen(inner, act, which, after.as_ref()).await?;
+        let Some(last) = rows.last().cloned() else { break };
+        let spaced: Vec<serde_json::Value> = (changed..)
+            .zip(&rows)
+            .map(|(n, (_, row))| {
                 #[expect(clippy::cast_precision_loss, reason = "a count of rows")]
-                let after = how.rate.map_or(0.0, |rate| (changed as f64 + n as f64) / rate * 1000.0);
+                let after = how.rate.map_or(0.0, |rate| n as f64 / rate * 1000.0);
                 serde_json::json!({"id": row, "after": format!("{after:.0}"), "attempts": "0"})
             })
             .collect();
-        let list = serde_json::json!(spaced).to_string();
-        let agreed = run(inner, act, list).await?;
-        changed += agreed;
-        if agreed == 0 {
-            break;
-        }
+        let entry = record(inner, actor, act.name(), &which.describe(), rows.len() as u64);
+        changed += run(inner, act, serde_json::json!(spaced).to_string(), entry).await?;
+        // On from here: a relay may have delivered the first ones again by now.
+        after = Some(last);
     }
-    let entry = record(inner, actor, act.name(), &which.describe(), changed);
-    inner.ground.run(act.name(), vec![entry]).await?;
     inner.wake.wake();
     Ok(Affected { deliveries: changed, routes: BTreeMap::from([(route, changed)]), ..affected })
 }
 
-async fn run(inner: &Inner, act: Act, list: String) -> Result<u64, StoreError> {
+/// One turn, with its entry in the trail. Brings how many rows agreed.
+async fn run(inner: &Inner, act: Act, list: String, entry: Statement) -> Result<u64, StoreError> {
     let writer = inner.writer();
-    let text_of = match (act, &inner.layout.death) {
-        (Act::ReplayDead | Act::Replay, _) => Some(operate::pending_again(&inner.layout, &writer)),
-        (Act::Discard, Death::Word(_)) => Some(operate::delete(&inner.layout, &writer)),
-        (Act::Discard, Death::Aside) => Some(operate::done(&inner.layout, &writer)),
-        (Act::Discard, Death::AsDone) => None,
+    let on_table = match (act, &inner.layout.death) {
+        (Act::ReplayDead | Act::Replay, _) => operate::replayed(&inner.layout, &writer, &inner.log),
+        (Act::Discard, Death::Word(_)) => vec![operate::delete(&inner.layout, &writer)],
+        (Act::Discard, Death::Aside) => vec![operate::done(&inner.layout, &writer)],
+        (Act::Discard, Death::AsDone) => Vec::new(),
     };
-    let mut statements = Vec::new();
-    if let Some(text_of) = text_of {
-        let statement = Statement::new(text_of).bind(&inner.layout_name).bind(clock());
-        statements.push(statement.bind(list.clone()));
-    }
-    let clear = Statement::new(std::sync::Arc::clone(&inner.texts.settle.clear)).bind(&inner.layout_name).bind(list);
-    statements.push(clear);
+    let texts = on_table.into_iter().chain([operate::clear(&writer)]);
+    let of = |text: String| Statement::new(text).bind(&inner.layout_name).bind(clock()).bind(&list);
+    let statements = texts.map(of).chain([entry]).collect();
     let found = inner.ground.run(act.name(), statements).await?;
     Ok(found.first().map_or(0, |rows| rows.len() as u64))
 }
 
-async fn chosen(inner: &Inner, act: Act, which: &Selection) -> Result<Vec<String>, StoreError> {
+/// The next rows of a turn, behind the last one of the turn before: position and id.
+async fn chosen(
+    inner: &Inner,
+    act: Act,
+    which: &Selection,
+    after: Option<&(i64, String)>,
+) -> Result<Vec<(i64, String)>, StoreError> {
     let mut query = Query::new(inner);
     query.and(act.condition(&query));
     query.select(which);
-    let statement = format!("select {} {} order by {} limit {TURN}", query.row(), query.from(), query.position());
+    let (position, row) = (query.position(), query.row());
+    if let Some((last, id)) = after {
+        let (last, id) = (query.value(last.to_string()), query.value(id));
+        query.and(format!("({position}, {row}) > (cast({last} as bigint), {id})"));
+    }
+    let statement =
+        format!("select cast({position} as text), {row} {} order by {position}, {row} limit {TURN}", query.from());
     let rows = query.fetch(act.name(), statement).await?;
-    Ok(rows.iter().filter_map(|row| text(row, 0)).collect())
+    Ok(rows.iter().filter_map(|row| Some((number(row, 0), text(row, 1)?))).collect())
 }
 
 async fn count(

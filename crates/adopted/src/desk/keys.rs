@@ -43,11 +43,12 @@ async fn heads(inner: &Inner, key: Option<&str>, limit: usize) -> Result<Rows, S
         let key = query.value(key);
         query.and(format!("{column} = {key}"));
     }
-    let pending = crate::sql::pending(&inner.layout, &query.writer).replace("t.", "o.");
+    let other = query.writer.called("o");
+    let pending = crate::sql::pending(&inner.layout, &other);
     let others = format!(
         "(select count(*) from {} o where {pending} and {} = {column})",
         inner.layout.table.quoted(),
-        column.replace("t.", "o.")
+        other.text(place)
     );
     let columns = [
         query.row(),
@@ -90,7 +91,7 @@ pub(super) async fn skip_head(inner: &Inner, route: &str, key: &str, actor: &Act
         "code": code, "error": error,
     }]);
     let mut statements = Vec::new();
-    let operator = crate::sql::operate::given_up(&inner.layout, &inner.writer());
+    let operator = crate::sql::operate::given_up(&inner.layout, &inner.writer(), &inner.dead_letters);
     for text_of in operator {
         let statement = Statement::new(text_of).bind(&inner.layout_name).bind(clock());
         statements.push(statement.bind(failed.to_string()));

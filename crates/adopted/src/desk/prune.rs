@@ -28,8 +28,7 @@ async fn rows(inner: &Inner, keep: Duration, dry_run: bool) -> Result<u64, Store
     let mut removed = 0;
     loop {
         let mut query = Query::new(inner);
-        let (pending, dead) = (query.is_pending(), query.is_dead());
-        query.and(format!("not ({pending}) and not coalesce({dead}, false)"));
+        query.and(query.is_done());
         let before = query.value(micros_ago(keep));
         let moment = query.writer.at_micros(&before);
         query.and(format!("{} < {moment}", query.occurred_at()));
@@ -48,7 +47,7 @@ async fn rows(inner: &Inner, keep: Duration, dry_run: bool) -> Result<u64, Store
         let list = serde_json::json!(list).to_string();
         let mut statements = Vec::new();
         if let Some(archive) = &inner.layout.archive {
-            let copy = crate::sql::operate::archive(&inner.layout, &writer, archive);
+            let copy = crate::sql::operate::archive(&inner.layout, &writer, inner.settled_columns(), archive);
             statements.push(Statement::new(copy).bind(&inner.layout_name).bind(clock()).bind(list.clone()));
         }
         let delete = crate::sql::operate::delete(&inner.layout, &writer);

@@ -42,9 +42,13 @@ impl<'a> Query<'a> {
 
     /// `from` and `where`, with what the side table knows.
     pub(super) fn from(&self) -> String {
+        let inner = self.inner;
+        let rows = match &inner.layout.log {
+            Some(log) => crate::sql::moved::both(&inner.layout, &self.writer, log, &inner.log),
+            None => inner.layout.table.quoted(),
+        };
         format!(
-            "from {} t left join {} s on s.layout = $1 and s.row_id = {} where {}",
-            self.inner.layout.table.quoted(),
+            "from {rows} t left join {} s on s.layout = $1 and s.row_id = {} where {}",
             self.writer.own("sidecar"),
             self.row(),
             self.conditions.join(" and ")
@@ -119,22 +123,55 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// Whether a row is dead.
+    /// Whether a row is dead, and none of the same event has taken its place.
     pub(super) fn is_dead(&self) -> String {
-        match (&self.inner.layout.death, &self.inner.layout.state) {
-            (Death::Word(word), State::Words { place, .. }) if place.path.is_empty() => {
-                format!("t.{} = {}", place.column.quoted(), literal(word))
-            }
-            (Death::Word(word), State::Words { place, .. }) => {
-                format!("{} = {}", self.writer.text(place), literal(word))
-            }
+        let dead = match (&self.inner.layout.death, &self.inner.layout.state) {
+            (Death::Word(word), State::Words { place, .. }) => self.has_word(place, word),
+            // Not when somebody made it pending again by hand.
+            (Death::AsDone, _) => format!("s.state = 'dead' and not ({})", self.is_pending()),
             _ => "s.state = 'dead'".to_owned(),
+        };
+        format!("{dead}{}", self.is_newest())
+    }
+
+    /// Whether a row is delivered.
+    pub(super) fn is_done(&self) -> String {
+        let done = match &self.inner.layout.state {
+            State::Words { place, done, .. } => self.has_word(place, done),
+            State::Stamp(_) | State::Flag(_) | State::Presence => format!("not ({})", self.is_pending()),
+        };
+        format!("{done} and not coalesce({}, false)", self.is_dead())
+    }
+
+    /// Where replays are rows of their own: that there is no later one of the event.
+    pub(super) fn is_newest(&self) -> String {
+        let layout = &self.inner.layout;
+        if layout.replay_suffix.is_none() {
+            return String::new();
         }
+        let other = self.writer.called("c");
+        let place_in_order = |writer: &Writer<'_>| {
+            let columns = layout.order.iter().chain([&layout.row]).map(|name| writer.of(name));
+            columns.collect::<Vec<_>>().join(", ")
+        };
+        format!(
+            " and not exists (select 1 from {} c where {} = {} and ({}) > ({}))",
+            layout.table.quoted(),
+            other.text(&layout.event.id),
+            self.writer.text(&layout.event.id),
+            place_in_order(&other),
+            place_in_order(&self.writer)
+        )
+    }
+
+    fn has_word(&self, place: &Place, word: &str) -> String {
+        let column = if place.path.is_empty() { self.writer.of(&place.column) } else { self.writer.text(place) };
+        format!("{column} = {}", literal(word))
     }
 
     /// Whether a row is to be delivered, now or later.
     pub(super) fn is_pending(&self) -> String {
-        let pending = crate::sql::pending(&self.inner.layout, &self.writer);
+        let pending = crate::sql::open(&self.inner.layout, &self.writer);
         match self.inner.layout.death {
             Death::Aside => format!("{pending} and (s.state is null or s.state <> 'dead')"),
             Death::Word(_) | Death::AsDone => pending,
@@ -162,7 +199,7 @@ impl<'a> Query<'a> {
         use crate::sql::columns::Holds;
         let layout = &self.inner.layout;
         let is_number = self.inner.columns.get(&layout.row).is_some_and(|column| column.holds == Holds::Integer);
-        if is_number { format!("t.{}", layout.row.quoted()) } else { self.writer.whole_micros(&self.appended_at()) }
+        if is_number { self.writer.of(&layout.row) } else { self.writer.whole_micros(&self.appended_at()) }
     }
 }
 

@@ -7,11 +7,12 @@ use postroom_core::{Actor, Filter, Pattern, RouteDefinition, RouteHealth, RouteS
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::actions::{moment, record};
+use super::actions::{moment, record, record_if};
 use super::query::{Query, number, text};
 use crate::ground::{Dialect, Row, Statement};
 use crate::layout::State;
 use crate::store::{Inner, clock};
+use crate::tables::NEEDS;
 use crate::tables::routes::{self, not_registered};
 
 /// Beyond so many rows a count is an estimate.
@@ -32,17 +33,33 @@ pub(super) async fn names(inner: &Inner) -> Result<Vec<String>, StoreError> {
 
 pub(super) async fn list(inner: &Inner) -> Result<Vec<RouteDetail>, StoreError> {
     let (writer, dialect) = (inner.writer(), inner.ground.dialect());
-    let minute = match dialect {
-        Dialect::Postgres => "date_trunc('minute', statement_timestamp()) - interval '1 minute'".to_owned(),
-        Dialect::Sqlite => "cast($1 as integer) / 60000000 * 60000000 - 60000000".to_owned(),
+    let (minute, gone) = match dialect {
+        Dialect::Postgres => (
+            "date_trunc('minute', statement_timestamp())".to_owned(),
+            "extract(second from statement_timestamp())".to_owned(),
+        ),
+        Dialect::Sqlite => (
+            "cast($1 as integer) / 60000000 * 60000000".to_owned(),
+            "cast($1 as integer) % 60000000 / 1000000.0".to_owned(),
+        ),
     };
+    let before = match dialect {
+        Dialect::Postgres => format!("{minute} - interval '1 minute'"),
+        Dialect::Sqlite => format!("{minute} - 60000000"),
+    };
+    let stat = writer.own("adopted_stat");
+    let of = |minute: &str| {
+        format!("coalesce((select s.delivered from {stat} s where s.route = r.name and s.minute = {minute}), 0)")
+    };
+    // This minute's, and of the one before what still counts.
     let statement = format!(
         "select r.name, r.destination, cast(r.filter as text), r.on_failure, r.on_dead, {}, r.paused_by, r.holder, \
          cast(r.term as text), cast(r.delivered as text), \
-         cast(coalesce((select sum(delivered) from {} s where s.route = r.name and s.minute >= {minute}), 0) as text) \
+         cast(({} + {} * (1.0 - {gone} / 60.0)) / 60.0 as text) \
          from {} r where r.layout = $2 and $1 is not null order by r.name",
         writer.micros("r.registered_at"),
-        writer.own("adopted_stat"),
+        of(&minute),
+        of(&before),
         writer.own("adopted_route")
     );
     let statement = Statement::new(statement).bind(clock()).bind(&inner.layout_name);
@@ -74,11 +91,11 @@ impl Numbers {
         let mut due = Query::new(inner);
         due.and(query.is_pending());
         due.and(format!("({next} is null or {next} <= {now})"));
-        let occurred = due.occurred_at();
+        let appended = due.appended_at();
         let oldest = due.writer.until(&now, "min(x.at)");
         let from = due.from();
         let text_due = format!(
-            "select cast(count(*) as text), {oldest} from (select {occurred} as at {from} limit {}) x",
+            "select cast(count(*) as text), {oldest} from (select {appended} as at {from} limit {}) x",
             COUNT_MAX + 1
         );
         let due = due.fetch("routes", text_due).await?;
@@ -107,30 +124,46 @@ impl Numbers {
             retrying: number(&retrying, 0),
             blocked_keys: number(&retrying, 1),
             dead: number(&dead, 0),
-            note: other_words(inner).await?,
+            note: other_words(inner).await?.note(),
         })
     }
 }
 
-/// How many rows have a word that is never claimed: `2 rows are failed`.
-pub(super) async fn other_words(inner: &Inner) -> Result<String, StoreError> {
-    let State::Words { place, pending, done, .. } = &inner.layout.state else { return Ok(String::new()) };
+/// Rows that are neither pending nor done nor dead, by their words.
+#[derive(Debug, Default)]
+pub(super) struct Others {
+    /// With a word of others that the layout declares.
+    known: Vec<String>,
+    /// With a word that nobody declared, or none.
+    pub(super) unknown: Vec<String>,
+}
+
+impl Others {
+    fn note(&self) -> String {
+        self.unknown.iter().chain(&self.known).cloned().collect::<Vec<_>>().join("; ")
+    }
+}
+
+pub(super) async fn other_words(inner: &Inner) -> Result<Others, StoreError> {
+    let State::Words { place, pending, done, known } = &inner.layout.state else { return Ok(Others::default()) };
     let mut query = Query::new(inner);
     let word = query.writer.text(place);
-    let ours: Vec<&str> =
-        std::iter::once(pending.as_str()).chain([done.as_str()]).chain(inner.layout.dead_word()).collect();
+    let claimed = inner.layout.claimed().map(|claimed| claimed.word.as_str());
+    let ours = [pending.as_str(), done.as_str()].into_iter().chain(inner.layout.dead_word()).chain(claimed);
+    let ours: Vec<&str> = ours.collect();
     let ours = query.value(serde_json::json!(ours).to_string());
     query.and(format!("({word} is null or {word} not in {})", query.writer.listed(&ours)));
     let text_of = format!("select {word}, cast(count(*) as text) {} group by 1 order by 1 limit 10", query.from());
-    let rows = query.fetch("routes", text_of).await?;
-    let parts: Vec<String> = rows
-        .iter()
-        .map(|row| match text(row, 0) {
-            Some(word) => format!("{} rows are {word}, which nobody claims", number::<u64>(row, 1)),
-            None => format!("{} rows have no state", number::<u64>(row, 1)),
-        })
-        .collect();
-    Ok(parts.join("; "))
+    let mut others = Others::default();
+    for row in query.fetch("routes", text_of).await? {
+        let rows: u64 = number(&row, 1);
+        match text(&row, 0) {
+            Some(word) if known.contains(&word) => others.known.push(format!("{rows} rows are {word}")),
+            Some(word) => others.unknown.push(format!("{rows} rows are {word}, which the layout does not declare")),
+            None => others.unknown.push(format!("{rows} rows have no state")),
+        }
+    }
+    Ok(others)
 }
 
 fn detail(inner: &Inner, row: &Row, relays: &[(RelayRow, Row)], numbers: &Numbers) -> Result<RouteDetail, StoreError> {
@@ -140,7 +173,6 @@ fn detail(inner: &Inner, row: &Row, relays: &[(RelayRow, Row)], numbers: &Number
     let (state, health) = state(&name, paused_by.as_deref(), holder.as_deref(), relays);
     let notes: Vec<&str> = [health.as_str(), numbers.note.as_str()].into_iter().filter(|n| !n.is_empty()).collect();
     let delivered: u64 = number(row, 9);
-    let rate = number::<f64>(row, 10) / 90.0;
     let status = RouteStatus {
         store: inner.name.clone(),
         route: name,
@@ -149,7 +181,7 @@ fn detail(inner: &Inner, row: &Row, relays: &[(RelayRow, Row)], numbers: &Number
         due: numbers.due.min(COUNT_MAX),
         due_estimated: numbers.due > COUNT_MAX,
         oldest_due_seconds: numbers.oldest_due_seconds,
-        rate,
+        rate: number(row, 10),
         delivered,
         retrying: numbers.retrying,
         blocked_keys: numbers.blocked_keys,
@@ -252,7 +284,7 @@ pub(super) async fn store(inner: &Inner) -> Result<StoreRow, StoreError> {
         store: inner.name.clone(),
         kind: "adopted",
         reachable: true,
-        schema_version: 1,
+        schema_version: NEEDS,
         events,
         bytes: None,
         unmatched: 0,
@@ -261,35 +293,32 @@ pub(super) async fn store(inner: &Inner) -> Result<StoreRow, StoreError> {
 }
 
 pub(super) async fn set_paused(inner: &Inner, route: &str, actor: &Actor, pause: bool) -> Result<bool, StoreError> {
-    let table = inner.writer().own("adopted_route");
-    let there = Statement::new(format!("select 'yes' from {table} where name = $1")).bind(route);
-    let (text_of, action) = if pause {
-        (
-            format!("update {table} set paused_by = $2 where name = $1 and paused_by is null returning name"),
-            "route.pause",
-        )
-    } else {
-        (
-            format!(
-                "update {table} set paused_by = null where name = $1 and paused_by is not null and $2 is not null returning name"
-            ),
-            "route.resume",
-        )
-    };
-    let change = Statement::new(text_of).bind(route).bind(&actor.name);
-    let found = inner.ground.run("pause", vec![there, change]).await?;
-    if found.first().is_none_or(Vec::is_empty) {
+    if !names(inner).await?.iter().any(|name| name == route) {
         return Err(not_registered(route, "pause"));
     }
-    let changed = found.get(1).is_some_and(|rows| !rows.is_empty());
-    if changed {
-        inner.ground.run("pause", vec![record(inner, actor, action, route, 0)]).await?;
-    }
+    let table = inner.writer().own("adopted_route");
+    let (changes, new, action) =
+        if pause { ("is null", "$2", "route.pause") } else { ("is not null", "null", "route.resume") };
+    let condition = format!("name = $1 and paused_by {changes} and $2 is not null");
+    let entry = record_if(
+        inner,
+        actor,
+        action,
+        route,
+        0,
+        &format!("exists (select 1 from {table} where name = $4 and paused_by {changes})"),
+    );
+    let change = format!("update {table} set paused_by = {new} where {condition} returning name");
+    let change = Statement::new(change).bind(route).bind(&actor.name);
+    let found = inner.ground.run("pause", vec![entry, change]).await?;
     inner.wake.wake();
-    Ok(changed)
+    Ok(found.get(1).is_some_and(|rows| !rows.is_empty()))
 }
 
 pub(super) async fn forget(inner: &Inner, route: &str, actor: &Actor) -> Result<(), StoreError> {
+    if !names(inner).await?.iter().any(|name| name == route) {
+        return Err(not_registered(route, "forget"));
+    }
     let live =
         relays(inner).await?.into_iter().find(|(relay, _)| relay.alive && relay.routes.iter().any(|r| r == route));
     if let Some((relay, _)) = live {
@@ -297,12 +326,11 @@ pub(super) async fn forget(inner: &Inner, route: &str, actor: &Actor) -> Result<
         return Err(StoreError::new(StoreErrorKind::Conflict, "forget", message).hint("stop that relay first"));
     }
     let writer = inner.writer();
-    let gone = Statement::new(format!("delete from {} where name = $1 returning name", writer.own("adopted_route")))
-        .bind(route);
+    let gone = Statement::new(format!("delete from {} where name = $1", writer.own("adopted_route"))).bind(route);
     let aside =
         Statement::new(format!("delete from {} where layout = $1", writer.own("sidecar"))).bind(&inner.layout_name);
-    let found = inner.ground.run("forget", vec![gone, aside, record(inner, actor, "route.forget", route, 0)]).await?;
-    if found.first().is_none_or(Vec::is_empty) { Err(not_registered(route, "forget")) } else { Ok(()) }
+    let entry = record(inner, actor, "route.forget", route, 0);
+    inner.ground.run("forget", vec![gone, aside, entry]).await.map(drop)
 }
 
 fn from_word<T: DeserializeOwned>(word: Option<String>) -> Result<T, StoreError> {

@@ -5,6 +5,8 @@ mod name;
 
 pub use name::{Name, NameError, Place, TableName};
 
+use std::time::Duration;
+
 use crate::sql::columns::{Columns, Holds};
 
 /// One adopted table.
@@ -24,6 +26,10 @@ pub struct Layout {
     pub state: State,
     /// What a dead row looks like.
     pub death: Death,
+    /// How rows are claimed.
+    pub claim: Claim,
+    /// Where rows that are done or dead are moved to, instead of being marked.
+    pub log: Option<LogTable>,
     /// Failed tries; in the side table where there is no place.
     pub attempts: Option<Place>,
     /// When it is tried next; in the side table where there is no place.
@@ -34,12 +40,16 @@ pub struct Layout {
     pub done_at: Option<Name>,
     /// A table that dead events are copied to.
     pub dead_letters: Option<DeadTable>,
+    /// Replays are rows of their own, named by the event's id, this and a number. Without it the row is pending again.
+    pub replay_suffix: Option<String>,
     /// Whether retention deletes rows that are done; the table is its owner's, so not unless they say so.
     pub prunes: bool,
     /// Where retention copies rows before it deletes them.
     pub archive: Option<TableName>,
     /// The consumers' table of what they have accepted.
     pub inbox: Option<InboxTable>,
+    /// SQL of the owner's that makes the table where it is not there, for `store migrate up`; relays never run it.
+    pub create: Option<String>,
 }
 
 /// Where an event's parts stand.
@@ -106,6 +116,49 @@ pub enum Death {
     AsDone,
     /// Like one that is pending; only the side table knows.
     Aside,
+}
+
+/// How rows are claimed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Claim {
+    /// One relay at a time owns the table; others stand by.
+    Lease,
+    /// Relays share: each locks its rows in a transaction that it holds while they are delivered. PostgreSQL only.
+    RowLocks,
+    /// Relays share: a claimed row says so, and counts its claims in the column of `attempts`, which fences them.
+    Columns(Claimed),
+}
+
+/// What a claimed row looks like.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claimed {
+    /// Its word.
+    pub word: String,
+    /// The column with the time of the claim, refreshed while it is held.
+    pub since: Name,
+    /// A claim older than this is anybody's.
+    pub lease: Duration,
+    /// Rows that were claimed more often than this, and never finished, are given up.
+    pub claims_max: Option<u32>,
+}
+
+/// Where finished rows are moved to. Columns of one name are copied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogTable {
+    /// The table.
+    pub table: TableName,
+    /// A column for errors, as a JSON list of handler and error.
+    pub errors: Option<Name>,
+    /// A column for the time of the end.
+    pub at: Option<Name>,
+}
+
+impl LogTable {
+    /// The columns it names, with the keys that name them.
+    pub(crate) fn columns(&self) -> Vec<(Name, &'static str)> {
+        let maybe = [(&self.errors, "log.errors"), (&self.at, "log.at")];
+        maybe.into_iter().filter_map(|(name, key)| Some((name.clone()?, key))).collect()
+    }
 }
 
 /// A table that dead events are copied to. One row per event: a second death updates it.
@@ -193,6 +246,24 @@ impl Layout {
         self.order.iter().find(is_time).cloned().map(Place::column)
     }
 
+    /// What a claimed row looks like, where rows say so.
+    pub(crate) fn claimed(&self) -> Option<&Claimed> {
+        match &self.claim {
+            Claim::Columns(claimed) => Some(claimed),
+            Claim::Lease | Claim::RowLocks => None,
+        }
+    }
+
+    /// The table of rows that are done or dead.
+    pub(crate) fn settled(&self) -> &TableName {
+        self.log.as_ref().map_or(&self.table, |log| &log.table)
+    }
+
+    /// Whether one relay at a time owns the table.
+    pub(crate) fn has_owner(&self) -> bool {
+        self.claim == Claim::Lease
+    }
+
     /// The word of dead rows, if they have one.
     pub fn dead_word(&self) -> Option<&str> {
         match &self.death {
@@ -221,9 +292,34 @@ impl Layout {
                 "say where `event.key` or `event.aggregate_id` stands",
             );
         }
+        if self.ordered && !self.has_owner() {
+            problem(
+                "claim",
+                "relays share the rows, so the order of a key cannot be kept",
+                "leave `claim` out, or set ordered = false",
+            );
+        }
+        if self.claimed().is_some() {
+            let counts = self.attempts.as_ref().is_some_and(|place| place.path.is_empty());
+            if !counts || !matches!(&self.state, State::Words { place, .. } if place.path.is_empty()) {
+                problem(
+                    "claim",
+                    "a claim in columns needs columns for the word and for `attempts`, which fences it",
+                    "name them, or leave `claim` out",
+                );
+            }
+        }
+        if self.log.is_some() && !matches!(&self.state, State::Words { place, .. } if place.path.is_empty()) {
+            problem(
+                "log",
+                "rows that move need a column with a word, which the log has too",
+                "set state.word, or leave `log` out",
+            );
+        }
         let words = match &self.state {
             State::Words { pending, done, known, .. } => {
-                [pending, done].into_iter().chain(known).cloned().collect::<Vec<_>>()
+                let claimed = self.claimed().map(|claimed| &claimed.word);
+                [pending, done].into_iter().chain(claimed).chain(known).cloned().collect::<Vec<_>>()
             }
             State::Stamp(_) | State::Flag(_) | State::Presence => Vec::new(),
         };

@@ -44,7 +44,7 @@ pub enum NameError {
     #[error("{0:?} is longer than 63 bytes")]
     Long(String),
     /// More parts than can be.
-    #[error("{0:?} has more parts than schema and table")]
+    #[error("{0:?} has more parts than it may have")]
     Parts(String),
 }
 
@@ -52,6 +52,15 @@ impl Name {
     /// A name as it is, for instance from the catalogue.
     pub fn new(name: impl Into<String>) -> Self {
         Self(name.into())
+    }
+
+    /// Reads one name; it may be in double quotes.
+    pub fn parse(text: &str) -> Result<Self, NameError> {
+        let mut parts = parts(text)?.into_iter();
+        match (parts.next(), parts.next()) {
+            (Some(name), None) => Ok(Self(name)),
+            _ => Err(NameError::Parts(text.to_owned())),
+        }
     }
 
     /// The name itself.

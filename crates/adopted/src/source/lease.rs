@@ -29,22 +29,23 @@ impl Shared {
     /// Says that we live, and looks who holds the route.
     pub(super) async fn renew(&self, health: &RouteHealth) -> Result<Lease, StoreError> {
         let ground = &self.inner.ground;
-        let statements = vec![
+        let mut statements = vec![
             routes::heartbeat(&self.inner, &self.relay, &self.route.name, health),
             routes::look(&self.inner, &self.route.name, &self.relay.boot),
         ];
+        statements.extend(self.takes.claims.as_ref().and_then(|claims| self.refresh(claims)));
+        // Read before the tables are: what a take acquires meanwhile is not what they say we lost.
+        let term = self.state().term;
         let found = ground.renew("renew", statements).await?;
-        let mut state = self.state.lock().await;
         let look = found.get(1).and_then(Look::read);
         let paused = look.as_ref().is_some_and(|look| look.paused);
         let ours = look.and_then(|look| look.ours);
-        // A take may have acquired it meanwhile: only another term is a loss.
-        if state.term.is_some_and(|term| ours.is_some_and(|ours| ours != term))
-            || (state.term.is_some() && ours.is_none())
-        {
+        let mut state = self.state();
+        if term.is_some() && state.term == term && ours != term {
             state.lose();
         }
-        Ok(Lease { valid_for: self.relay.lease, standing: state.standing(paused) })
+        let claim = self.inner.layout.claimed().map_or(self.relay.lease, |claimed| claimed.lease);
+        Ok(Lease { valid_for: self.relay.lease.min(claim), standing: state.standing(paused) })
     }
 
     /// Takes the route if nobody alive holds it.
@@ -57,9 +58,11 @@ impl Shared {
 
     /// Gives the route up, so that another relay may take it at once.
     pub(super) async fn release(&self) -> Result<(), StoreError> {
+        self.give_claims_back().await?;
+        self.end_all().await;
         let statements = routes::release(&self.inner, &self.route.name, &self.relay.boot);
         self.inner.ground.run("release", statements).await?;
-        let mut state = self.state.lock().await;
+        let mut state = self.state();
         state.lose();
         state.lost.clear();
         self.inner.wake.wake();

@@ -1,27 +1,39 @@
 //! The route of an adopted table as one relay sees it.
 //!
-//! `lease` decides whether the table is ours, `take` reads, `settle` writes; `row` makes events of rows.
+//! `lease` decides whether the table is ours, `take` reads, `settle` writes; `row` makes events of rows. Where relays share
+//! the table, `claims` or `locks` say which rows are ours. What they share is
+//! locked only for a moment, never while the database works: a slow take holds up neither settles nor the heartbeat.
 
+mod claims;
 mod lease;
+mod locks;
 mod row;
 mod settle;
 mod take;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use async_trait::async_trait;
 use postroom_core::{
-    Budget, Ear, LaneTerm, Lease, RelayIdentity, RouteDefinition, RouteHealth, Settlement, Source, Standing,
+    Budget, Ear, LaneTerm, Lease, OnFailure, RelayIdentity, RouteDefinition, RouteHealth, Settlement, Source, Standing,
     StoreError, Take,
 };
-use tokio::sync::Mutex;
 
+pub(crate) use row::Due;
+
+use self::locks::HeldTake;
+use crate::layout::Claim;
+use crate::sql::Takes;
 use crate::store::Inner;
 
 /// An adopted table has one lane.
 const LANE: u32 = 0;
+/// What may be out while it is locked, as long as nobody has said so.
+const BOUND: usize = 512;
+/// Where relays share rows nobody owns the lane; the engine wants a term all the same.
+const SHARED: LaneTerm = LaneTerm { lane: LANE, term: 1 };
 
 /// The route of an adopted table as one relay sees it.
 pub(crate) struct AdoptedSource(Arc<Shared>);
@@ -30,12 +42,21 @@ struct Shared {
     inner: Arc<Inner>,
     relay: RelayIdentity,
     route: RouteDefinition,
+    takes: Takes,
     state: Mutex<State>,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// What the relay knows of the table.
 #[derive(Debug, Default)]
 struct State {
+    /// Whether relays share the table.
+    shares: bool,
     /// The ownership, while there is one.
     term: Option<i64>,
     /// Ownerships that ended and of which the engine has not been told.
@@ -45,6 +66,10 @@ struct State {
     /// Their ids.
     rows: HashSet<String>,
     handles: i64,
+    /// Takes whose rows are locked, by their terms.
+    held: HashMap<i64, HeldTake>,
+    /// Most rows that may be in the engine's hands while they are locked.
+    bound: usize,
     /// How far the walk through the rows has got.
     walk: Walk,
 }
@@ -57,6 +82,17 @@ struct Out {
     key: Option<String>,
     /// Failed tries before this one.
     attempts: u32,
+    /// How often it was claimed, where rows are claimed in columns.
+    fence: Option<u32>,
+    /// How often it was tried as the table spells it, where that is read and not claimed: who changes it meanwhile wins.
+    was: Option<String>,
+}
+
+impl Out {
+    /// A row as it was read, before anything is known of its event.
+    fn read(row: String, attempts: u32, was: Option<String>) -> Self {
+        Self { event_id: row.clone(), row, key: None, attempts, fence: None, was }
+    }
 }
 
 /// A walk through the due rows, from the front to the end.
@@ -70,13 +106,15 @@ struct Walk {
 impl AdoptedSource {
     /// A source of a route that is registered and joined.
     pub(crate) fn new(inner: Arc<Inner>, relay: RelayIdentity, route: RouteDefinition) -> Self {
-        Self(Arc::new(Shared { inner, relay, route, state: Mutex::default() }))
+        let takes = Takes::new(&inner.layout, &inner.writer(), route.on_failure == OnFailure::Block);
+        let state = State { shares: !inner.layout.has_owner(), bound: BOUND, ..State::default() };
+        Self(Arc::new(Shared { inner, relay, route, takes, state: Mutex::new(state) }))
     }
 }
 
 impl State {
     fn lane(&self) -> Option<LaneTerm> {
-        self.term.map(|term| LaneTerm { lane: LANE, term })
+        if self.shares { Some(SHARED) } else { self.term.map(|term| LaneTerm { lane: LANE, term }) }
     }
 
     fn own(&mut self, term: i64) {
@@ -104,7 +142,7 @@ impl State {
     fn standing(&mut self, paused: bool) -> Standing {
         Standing {
             paused,
-            lanes: usize::from(self.term.is_some()),
+            lanes: usize::from(self.term.is_some() || self.shares),
             lost: std::mem::take(&mut self.lost),
             ..Standing::default()
         }
@@ -118,7 +156,10 @@ impl Source for AdoptedSource {
     }
 
     async fn settle(&self, settlements: &[Settlement]) -> Result<Standing, StoreError> {
-        self.0.settle(settlements).await
+        match self.0.inner.layout.claim {
+            Claim::RowLocks => Ok(self.0.settle_locked(settlements).await),
+            Claim::Lease | Claim::Columns(_) => self.0.settle(settlements).await,
+        }
     }
 
     async fn renew(&self, health: &RouteHealth) -> Result<Lease, StoreError> {
@@ -127,6 +168,10 @@ impl Source for AdoptedSource {
 
     async fn release(&self) -> Result<(), StoreError> {
         self.0.release().await
+    }
+
+    fn bound(&self, deliveries: usize) {
+        self.0.state().bound = deliveries;
     }
 
     fn ear(&self) -> Ear {

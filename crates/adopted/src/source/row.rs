@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use jiff::Timestamp;
-use postroom_core::{Event, JSON, Limits};
+use postroom_core::{Event, Failure, JSON, Limits};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::Out;
 use crate::ground::Row;
 use crate::layout::Layout;
 use crate::sql::READ_FIXED;
@@ -17,12 +18,30 @@ use crate::sql::READ_FIXED;
 pub(crate) struct Due {
     /// Its id in the table.
     pub(crate) row: String,
-    /// Failed tries so far.
+    /// Failed tries so far; what is no number is none.
     pub(crate) attempts: u32,
+    /// The same as the table spells it.
+    pub(crate) was: String,
     /// Where it stands in the order of reading.
     pub(crate) place: String,
     /// The event, or why there is none in it.
-    pub(crate) event: Result<Event, String>,
+    pub(crate) event: Result<Event, Unreadable>,
+}
+
+/// A row that holds no event.
+#[derive(Debug)]
+pub(crate) struct Unreadable {
+    /// The event's id, if the row has one.
+    pub(crate) event_id: Option<String>,
+    pub(crate) why: String,
+}
+
+impl Unreadable {
+    /// The row with its event's id, and the failure that it is.
+    pub(super) fn of(self, mut out: Out) -> (Out, Failure) {
+        out.event_id = self.event_id.unwrap_or(out.event_id);
+        (out, Failure::permanent("layout.unreadable", self.why))
+    }
 }
 
 impl Due {
@@ -31,19 +50,37 @@ impl Due {
         let mut columns = row.into_iter();
         let mut next = || columns.next().flatten();
         let fixed: [Option<String>; READ_FIXED] = [next(), next(), next()];
-        let [row, attempts, place] = fixed.map(Option::unwrap_or_default);
+        let [row, was, place] = fixed.map(Option::unwrap_or_default);
         let event = event(layout, limits, next);
-        Self { row, attempts: attempts.parse().unwrap_or_default(), place, event }
+        Self { row, attempts: was.parse().unwrap_or_default(), was, place, event }
     }
 }
 
-fn event(layout: &Layout, limits: Limits, mut next: impl FnMut() -> Option<String>) -> Result<Event, String> {
-    let missing = |what: &str, place: &crate::layout::Place| format!("there is no {what} at {place}");
+fn event(layout: &Layout, limits: Limits, mut next: impl FnMut() -> Option<String>) -> Result<Event, Unreadable> {
+    let id = next().filter(|id| !id.is_empty());
+    let id = id.ok_or_else(|| Unreadable { event_id: None, why: missing("id", &layout.event.id) })?;
+    let mut event = Event::new("").id(id);
+    match fill(&mut event, layout, limits, next) {
+        Ok(()) => Ok(event),
+        Err(why) => Err(Unreadable { event_id: Some(event.id), why }),
+    }
+}
+
+fn missing(what: &str, place: &crate::layout::Place) -> String {
+    format!("there is no {what} at {place}")
+}
+
+/// Reads everything of an event but its id.
+fn fill(
+    event: &mut Event,
+    layout: &Layout,
+    limits: Limits,
+    mut next: impl FnMut() -> Option<String>,
+) -> Result<(), String> {
     let places = &layout.event;
-    let id = next().filter(|id| !id.is_empty()).ok_or_else(|| missing("id", &places.id))?;
-    let event_type = next().filter(|name| !name.is_empty()).ok_or_else(|| missing("type", &places.event_type))?;
+    let event_type = next().filter(|name| !name.is_empty());
+    event.event_type = event_type.ok_or_else(|| missing("type", &places.event_type))?;
     let payload = next().ok_or_else(|| missing("payload", &places.payload))?;
-    let mut event = Event::new(event_type).id(id);
     event.payload = without(payload, &places.payload_without)?;
     JSON.clone_into(&mut event.content_type);
     // Only what stands in the row: the correlation of a task of ours has nothing to do with it.
@@ -63,8 +100,7 @@ fn event(layout: &Layout, limits: Limits, mut next: impl FnMut() -> Option<Strin
             event.attributes.insert(name.clone(), value);
         }
     }
-    limits.check(&event).map_err(|error| error.to_string())?;
-    Ok(event)
+    limits.check(event).map_err(|error| error.to_string())
 }
 
 /// The payload without some keys of its object, the others byte for byte and in their order.

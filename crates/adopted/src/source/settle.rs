@@ -6,13 +6,14 @@ use std::sync::Arc;
 use postroom_core::{Failure, FailureKind, Settlement, Standing, StoreError, Verdict};
 use serde_json::{Value, json};
 
-use super::{Out, Shared, State};
+use super::{Out, Shared};
 use crate::ground::{Rows, Statement};
+use crate::layout::Death;
 use crate::store::clock;
 
 /// Settlements by what they write.
 #[derive(Debug, Default)]
-struct Sorted {
+pub(super) struct Sorted {
     done: Vec<Value>,
     retry: Vec<Value>,
     dead: Vec<Value>,
@@ -21,6 +22,14 @@ struct Sorted {
     /// What it forgets.
     clear: Vec<Value>,
     attempts: Vec<Value>,
+    /// Claims that are given back.
+    back: Vec<Value>,
+}
+
+/// A write that is put together: the statements, and which of them bring the rows that agreed to what.
+pub(super) struct Write<'s> {
+    pub(super) statements: Vec<Statement>,
+    pub(super) marked: Vec<(usize, &'s [Value])>,
 }
 
 /// One failure on its way into the tables.
@@ -35,21 +44,29 @@ struct Failed<'a> {
 
 impl Shared {
     pub(super) async fn settle(&self, settlements: &[Settlement]) -> Result<Standing, StoreError> {
-        let mut state = self.state.lock().await;
         let mut sorted = Sorted::default();
-        for settlement in settlements.iter().filter(|settlement| Some(settlement.lane) == state.lane()) {
-            if let Some(out) = state.out.get(&settlement.handle) {
-                sorted.add(out, settlement);
+        let current = {
+            let state = self.state();
+            for settlement in settlements.iter().filter(|settlement| Some(settlement.lane) == state.lane()) {
+                if let Some(out) = state.out.get(&settlement.handle) {
+                    sorted.add(out, settlement);
+                }
             }
+            state.lane()
+        };
+        let kept = match current {
+            Some(lane) if !sorted.is_empty() => self.write(lane.term, &sorted).await?,
+            _ => true,
+        };
+        let mut state = self.state();
+        if !kept && state.lane() == current {
+            state.lose();
         }
-        if !sorted.is_empty() && !self.write(&mut state, &sorted).await? {
-            return Ok(state.standing(false));
-        }
-        let current = state.lane();
-        let mut lost: Vec<_> = settlements.iter().map(|s| s.lane).filter(|lane| Some(*lane) != current).collect();
-        for settlement in settlements.iter().filter(|settlement| Some(settlement.lane) == current) {
+        let ours = state.lane();
+        for settlement in settlements.iter().filter(|settlement| Some(settlement.lane) == ours) {
             state.remove(settlement.handle);
         }
+        let mut lost: Vec<_> = settlements.iter().map(|s| s.lane).filter(|lane| Some(*lane) != ours).collect();
         lost.dedup();
         state.lost.retain(|lane| !lost.contains(lane));
         let mut standing = state.standing(false);
@@ -58,82 +75,88 @@ impl Shared {
     }
 
     /// Gives rows up that hold no event.
-    pub(super) async fn bury(&self, state: &mut State, rows: Vec<(String, u32, Failure)>) -> Result<(), StoreError> {
+    pub(super) async fn bury(&self, term: i64, rows: Vec<(Out, Failure)>) -> Result<(), StoreError> {
         let mut sorted = Sorted::default();
-        for (row, attempts, failure) in rows {
-            tracing::warn!(route = self.route.name, row, error = failure.error, "a row holds no event: dead letter");
-            let out = Out { event_id: row.clone(), row, key: None, attempts };
-            let attempts = attempts.saturating_add(1);
-            sorted.failed(&Failed { out: &out, attempts, after_ms: 0, is_dead: true, failure: &failure, took_ms: 0 });
+        for (out, failure) in rows {
+            self.give_up(&mut sorted, &out, &failure);
         }
-        self.write(state, &sorted).await.map(drop)
+        self.write(term, &sorted).await.map(drop)
     }
 
-    /// Writes them; false when the table is no longer ours.
-    async fn write(&self, state: &mut State, sorted: &Sorted) -> Result<bool, StoreError> {
-        let (Some(term), inner) = (state.term, &self.inner) else { return Ok(false) };
-        let texts = &inner.texts.settle;
-        let (clock, term) = (clock(), term.to_string());
-        let on_rows = |text: &Arc<str>, rows: &[Value]| {
-            Statement::new(Arc::clone(text))
-                .bind(&inner.layout_name)
-                .bind(&clock)
-                .bind(json!(rows).to_string())
-                .bind(&self.route.name)
-                .bind(&self.relay.boot)
-                .bind(&term)
-        };
-        let fence = Statement::new(Arc::clone(&texts.fence)).bind(&self.route.name).bind(&self.relay.boot).bind(&term);
-        let mut statements = vec![fence];
-        if !sorted.dead.is_empty() {
-            // The letter first, while the row still is pending.
-            statements.extend(inner.texts.bury.iter().map(|text| on_rows(text, &sorted.dead)));
-        }
-        // Which results are rows of the adopted table, and how many of them there should be.
-        let mut expected = Vec::new();
-        let on_table = [
-            (Some(&texts.done), &sorted.done),
-            (texts.retry.as_ref(), &sorted.retry),
-            (texts.dead.as_ref(), &sorted.dead),
-        ];
-        for (text, rows) in on_table {
-            if let Some(text) = text
-                && !rows.is_empty()
-            {
-                expected.push((statements.len(), rows));
-                statements.push(on_rows(text, rows));
-            }
-        }
-        if !sorted.aside.is_empty() {
-            statements.push(on_rows(&texts.aside, &sorted.aside));
-        }
-        if !sorted.clear.is_empty() {
-            let statement = Statement::new(Arc::clone(&texts.clear)).bind(&inner.layout_name);
-            statements.push(statement.bind(json!(sorted.clear).to_string()));
-        }
-        if !sorted.attempts.is_empty() {
-            let statement = Statement::new(Arc::clone(&texts.attempts)).bind(&inner.layout_name).bind(&clock);
-            statements.push(statement.bind(json!(sorted.attempts).to_string()));
-        }
-        let [total, stat] = &texts.count;
-        let (done, retried, dead) = (sorted.done.len(), sorted.retry.len(), sorted.dead.len());
-        statements.push(Statement::new(Arc::clone(total)).bind(&self.route.name).bind(done.to_string()));
-        let stat = Statement::new(Arc::clone(stat)).bind(&self.route.name).bind(&clock);
-        statements.push(stat.bind(done.to_string()).bind(retried.to_string()).bind(dead.to_string()));
+    /// Gives a row up without a try.
+    pub(super) fn give_up(&self, sorted: &mut Sorted, out: &Out, failure: &Failure) {
+        tracing::warn!(
+            route = self.route.name,
+            row = out.row,
+            code = &*failure.code,
+            error = failure.error,
+            "a row cannot be delivered: dead letter"
+        );
+        let attempts = out.attempts.saturating_add(1);
+        sorted.failed(&Failed { out, attempts, after_ms: 0, is_dead: true, failure, took_ms: 0 });
+    }
 
-        let results = inner.ground.run("settle", statements).await?;
+    /// Writes them; false when the table is no longer ours, and nothing was written.
+    pub(super) async fn write(&self, term: i64, sorted: &Sorted) -> Result<bool, StoreError> {
+        let write = self.statements(term, sorted);
+        let results = self.inner.ground.run("settle", write.statements).await?;
         if results.first().is_none_or(Vec::is_empty) {
-            state.lose();
             return Ok(false);
         }
-        for (n, rows) in expected {
+        for (n, rows) in write.marked {
             self.compare(results.get(n), rows);
         }
         Ok(true)
     }
 
+    /// What writes them, in one transaction.
+    pub(super) fn statements<'s>(&self, term: i64, sorted: &'s Sorted) -> Write<'s> {
+        let inner = &self.inner;
+        let texts = &inner.texts.settle;
+        let (clock, term) = (clock(), term.to_string());
+        let fence = Statement::new(Arc::clone(&texts.fence)).bind(&self.route.name).bind(&self.relay.boot).bind(&term);
+        let mut statements = vec![fence];
+        let mut add = |text: &Arc<str>, rows: &[Value]| {
+            if !rows.is_empty() {
+                let statement = Statement::new(Arc::clone(text)).bind(&inner.layout_name).bind(&clock);
+                let statement = statement.bind(json!(rows).to_string());
+                statements.push(statement.bind(&self.route.name).bind(&self.relay.boot).bind(&term));
+            }
+            statements.len() - 1
+        };
+        // What only tells of rows, while they still are pending.
+        add(&texts.attempts, &sorted.attempts);
+        add(&texts.aside, &sorted.aside);
+        for text in &inner.texts.bury {
+            add(text, &sorted.dead);
+        }
+        for text in &texts.count {
+            add(text, &sorted.done);
+        }
+        // The rows themselves; back come those that agreed.
+        let mut marked: Vec<(usize, &[Value])> = Vec::new();
+        let mut mark = |text: Option<&Arc<str>>, rows: &'s [Value]| {
+            if let Some(text) = text.filter(|_| !rows.is_empty()) {
+                marked.push((add(text, rows), rows));
+            }
+        };
+        mark(texts.done.first(), &sorted.done);
+        mark(texts.retry.as_ref(), &sorted.retry);
+        mark(texts.dead.first(), &sorted.dead);
+        mark(self.takes.claims.as_ref().map(|claims| &claims.settled_back), &sorted.back);
+        for (rest, rows) in [(&texts.done, &sorted.done), (&texts.dead, &sorted.dead)] {
+            for text in rest.iter().skip(1) {
+                add(text, rows);
+            }
+        }
+        // Where a dead row is stamped like a done one, somebody may have made it pending again by hand: it is dead no more.
+        let clear = if inner.layout.death == Death::AsDone { &sorted.done } else { &sorted.clear };
+        add(&texts.clear, clear);
+        Write { statements, marked }
+    }
+
     /// Says which rows somebody else has changed while they were in our hands. Their change stays.
-    fn compare(&self, results: Option<&Rows>, rows: &[Value]) {
+    pub(super) fn compare(&self, results: Option<&Rows>, rows: &[Value]) {
         let agreed: HashSet<&str> = results.into_iter().flatten().filter_map(|row| row.first()?.as_deref()).collect();
         for row in rows.iter().filter_map(|row| row["id"].as_str()).filter(|row| !agreed.contains(row)) {
             tracing::warn!(
@@ -146,15 +169,15 @@ impl Shared {
 }
 
 impl Sorted {
-    fn is_empty(&self) -> bool {
-        self.done.is_empty() && self.retry.is_empty() && self.dead.is_empty()
+    pub(super) fn is_empty(&self) -> bool {
+        self.done.is_empty() && self.retry.is_empty() && self.dead.is_empty() && self.back.is_empty()
     }
 
-    fn add(&mut self, out: &Out, settlement: &Settlement) {
+    pub(super) fn add(&mut self, out: &Out, settlement: &Settlement) {
         let took_ms = settlement.took.as_millis();
         match &settlement.verdict {
             Verdict::Delivered(_) => {
-                self.done.push(json!({"id": out.row}));
+                self.done.push(json!({"id": out.row, "fence": fence(out)}));
                 if out.attempts > 0 {
                     self.clear.push(json!({"id": out.row}));
                 }
@@ -166,7 +189,14 @@ impl Sorted {
             Verdict::Dead { attempts, failure } => {
                 self.failed(&Failed { out, attempts: *attempts, after_ms: 0, is_dead: true, failure, took_ms });
             }
-            Verdict::Returned => {}
+            Verdict::Returned => self.give_back(out),
+        }
+    }
+
+    /// A row that was not tried; nothing to write unless it says that it is claimed.
+    pub(super) fn give_back(&mut self, out: &Out) {
+        if out.fence.is_some() {
+            self.back.push(json!({"id": out.row, "fence": fence(out)}));
         }
     }
 
@@ -175,7 +205,10 @@ impl Sorted {
         let text = |value: &dyn std::fmt::Display| value.to_string();
         // Neither database can hold a zero byte.
         let error = failure.error.replace('\0', "\u{fffd}");
-        let row = json!({"id": out.row, "event_id": out.event_id, "attempts": text(attempts), "after": text(after_ms), "error": error});
+        let row = json!({
+            "id": out.row, "fence": fence(out), "event_id": out.event_id, "attempts": text(attempts), "after": text(after_ms),
+            "error": error, "errors": errors(failure),
+        });
         if *is_dead {
             self.dead.push(row);
         } else {
@@ -183,13 +216,26 @@ impl Sorted {
         }
         let state = if *is_dead { "dead" } else { "retrying" };
         self.aside.push(json!({
-            "id": out.row, "event_id": out.event_id, "key": out.key, "state": state, "after": text(after_ms),
+            "id": out.row, "fence": fence(out), "event_id": out.event_id, "key": out.key, "state": state, "after": text(after_ms),
             "attempts": text(attempts), "code": failure.code, "error": error,
         }));
         let outcome = if failure.kind == FailureKind::Permanent { "permanent" } else { "transient" };
         self.attempts.push(json!({
-            "id": out.row, "attempt": text(attempts), "outcome": outcome, "code": failure.code, "error": error,
+            "id": out.row, "fence": fence(out), "attempt": text(attempts), "outcome": outcome, "code": failure.code, "error": error,
             "took_ms": text(took_ms), "handlers": json!(failure.handlers).to_string(),
         }));
     }
+}
+
+/// How often a row was claimed, as its statements want it.
+fn fence(out: &Out) -> Option<String> {
+    out.fence.map(|claims| claims.to_string()).or_else(|| out.was.clone())
+}
+
+/// Errors by handler, as a log of rows keeps them.
+fn errors(failure: &Failure) -> String {
+    if failure.handlers.is_empty() {
+        return json!([{"error": failure.error.replace('\0', "\u{fffd}")}]).to_string();
+    }
+    json!(failure.handlers).to_string()
 }

@@ -46,6 +46,12 @@ impl Assignments {
 
     /// `"a" = …, "b" = …`
     pub(super) fn text(&self, writer: &Writer<'_>) -> String {
+        let all = self.values(writer).into_iter().map(|(column, value)| format!("{} = {value}", column.quoted()));
+        all.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Every column that is written, with its value.
+    pub(super) fn values(&self, writer: &Writer<'_>) -> Vec<(Name, String)> {
         let plain = self.plain.iter().map(|(column, new)| {
             let value = match new {
                 New::Text(value) if writer.dialect == Dialect::Postgres && !value.starts_with('\'') => {
@@ -54,13 +60,10 @@ impl Assignments {
                 New::Text(value) | New::Number(value) => value.clone(),
                 New::Moment(moment) => writer.stored_moment(column, moment),
             };
-            format!("{} = {value}", column.quoted())
+            (column.clone(), value)
         });
-        let inside = self
-            .inside
-            .iter()
-            .map(|(column, changes)| format!("{} = {}", column.quoted(), changed(writer, column, changes)));
-        plain.chain(inside).collect::<Vec<_>>().join(", ")
+        let inside = self.inside.iter().map(|(column, changes)| (column.clone(), changed(writer, column, changes)));
+        plain.chain(inside).collect()
     }
 }
 

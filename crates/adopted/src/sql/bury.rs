@@ -10,13 +10,19 @@ use super::{Writer, made};
 use crate::layout::{DeadTable, Layout, Name};
 
 /// Brings the letters that are there up to date, then makes the others. Values and fields as for a death, with `event_id`.
-pub(crate) fn statements(layout: &Layout, writer: &Writer<'_>, dead: &DeadTable, columns: &Columns) -> [Arc<str>; 2] {
+pub(super) fn statements(
+    layout: &Layout,
+    writer: &Writer<'_>,
+    dead: &DeadTable,
+    columns: &Columns,
+    condition: &str,
+) -> [Arc<str>; 2] {
     let there = Writer { columns, ..writer.clone() };
     let now = writer.now("$2");
-    let rows = writer.unpacked("$3", &["id", "event_id", "error"]);
+    let rows = writer.unpacked("$3", &["id", "fence", "event_id", "error"]);
     let source = format!("{rows}, {} t", layout.table.quoted());
     let event_id = there.row_id(&dead.id, "x.event_id");
-    let payload = format!("t.{}", layout.event.payload.column.quoted());
+    let payload = writer.of(&layout.event.payload.column);
     let at = |name: &Name| there.stored_moment(name, &now);
     let error = |name: &Name| there.row_id(name, "x.error");
     let event_type = |name: &Name| there.row_id(name, &writer.text(&layout.event.event_type));
@@ -38,7 +44,7 @@ pub(crate) fn statements(layout: &Layout, writer: &Writer<'_>, dead: &DeadTable,
         dead.table.quoted(),
         new.join(", "),
         dead.id.quoted(),
-        meant(layout, writer)
+        meant(layout, writer, condition)
     );
 
     let mut names = vec![dead.id.quoted()];
@@ -60,7 +66,7 @@ pub(crate) fn statements(layout: &Layout, writer: &Writer<'_>, dead: &DeadTable,
          and not exists (select 1 from {table} d where d.{} = {event_id})",
         names.join(", "),
         values.join(", "),
-        meant(layout, writer),
+        meant(layout, writer, condition),
         dead.id.quoted(),
         table = dead.table.quoted()
     );

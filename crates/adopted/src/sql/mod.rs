@@ -3,8 +3,10 @@
 //! Every statement is made once, when the table is opened. Values are numbered `$1`, `$2`, … in both databases.
 
 mod assign;
-pub(crate) mod bury;
+mod bury;
+mod claim;
 pub(crate) mod columns;
+pub(crate) mod moved;
 pub(crate) mod operate;
 mod settle;
 mod take;
@@ -12,7 +14,9 @@ mod write;
 
 use std::sync::Arc;
 
+pub(crate) use claim::Claims;
 pub(crate) use settle::Settles;
+use settle::{meant, returned};
 pub(crate) use take::{READ_FIXED, Takes};
 pub(crate) use write::{Writer, literal};
 
@@ -22,17 +26,19 @@ use crate::layout::{Death, Layout, State};
 /// The statements of one adopted table.
 #[derive(Debug, Clone)]
 pub(crate) struct Texts {
-    pub(crate) take: Takes,
     pub(crate) settle: Settles,
     /// Copying into the table of dead letters, where there is one.
     pub(crate) bury: Vec<Arc<str>>,
 }
 
 impl Texts {
-    pub(crate) fn new(layout: &Layout, writer: &Writer<'_>, dead_letters: &Columns) -> Self {
-        let bury = layout.dead_letters.as_ref().map(|dead| bury::statements(layout, writer, dead, dead_letters));
+    pub(crate) fn new(layout: &Layout, writer: &Writer<'_>, dead_letters: &Columns, log: &Columns) -> Self {
+        let bury = layout
+            .dead_letters
+            .as_ref()
+            .map(|dead| bury::statements(layout, writer, dead, dead_letters, &settle::ours(layout, writer)));
         let bury = bury.map(Vec::from).unwrap_or_default();
-        Self { take: Takes::new(layout, writer), settle: Settles::new(layout, writer), bury }
+        Self { settle: Settles::new(layout, writer, log), bury }
     }
 }
 
@@ -41,12 +47,21 @@ pub(crate) fn pending(layout: &Layout, writer: &Writer<'_>) -> String {
     match &layout.state {
         State::Words { place, pending, .. } if place.path.is_empty() => {
             // As the column's own type: words may be numbers, or of an enumeration.
-            format!("t.{} = {}", place.column.quoted(), literal(pending))
+            format!("{} = {}", writer.of(&place.column), literal(pending))
         }
         State::Words { place, pending, .. } => format!("{} = {}", writer.text(place), literal(pending)),
-        State::Stamp(column) => format!("t.{} is null", column.quoted()),
-        State::Flag(column) => format!("not t.{}", column.quoted()),
+        State::Stamp(column) => format!("{} is null", writer.of(column)),
+        State::Flag(column) => format!("not {}", writer.of(column)),
         State::Presence => "true".to_owned(),
+    }
+}
+
+/// Whether a row is to be delivered, now or later, or somebody is at it.
+pub(crate) fn open(layout: &Layout, writer: &Writer<'_>) -> String {
+    let pending = pending(layout, writer);
+    match layout.claimed() {
+        Some(claimed) => format!("({pending} or {})", claim::is_claimed(layout, writer, claimed)),
+        None => pending,
     }
 }
 

@@ -1,13 +1,14 @@
 //! Writing what became of rows.
 //!
-//! Each statement says which rows it means, that they are still pending, and that the table is still ours; what somebody
-//! else changed meanwhile is left alone. `$1` layout, `$2` our clock, `$3` the rows as a JSON list, `$4` route, `$5` holder,
-//! `$6` term.
+//! Each statement says which rows it means, that they are still as they were read, and that the table is still ours; what
+//! somebody else changed meanwhile is left alone. Those that only tell of a row run before the row itself is marked.
+//! `$1` layout, `$2` our clock, `$3` the rows as a JSON list, `$4` route, `$5` holder, `$6` term.
 
 use std::sync::Arc;
 
 use super::assign::{Assignments, New};
-use super::{Writer, literal, made, pending};
+use super::columns::Columns;
+use super::{Writer, claim, literal, made, moved, pending};
 use crate::ground::Dialect;
 use crate::layout::{Death, Layout, Place, State};
 
@@ -16,41 +17,55 @@ use crate::layout::{Death, Layout, Place, State};
 pub(crate) struct Settles {
     /// Whether the table is ours: one row, or none. `$1` route, `$2` holder, `$3` term.
     pub(crate) fence: Arc<str>,
-    /// Delivered. Fields: `id`.
-    pub(crate) done: Arc<str>,
+    /// Delivered; the first brings the rows. Fields: `id` and `fence`, what its count of tries must
+    /// be, here and below.
+    pub(crate) done: Vec<Arc<str>>,
     /// Failed, to be tried again. Fields: `id`, `attempts`, `after` in milliseconds, `error`.
     pub(crate) retry: Option<Arc<str>>,
-    /// Given up. Fields as for `retry`.
-    pub(crate) dead: Option<Arc<str>>,
+    /// Given up; the first brings the rows. Fields as for `retry`, and `errors`.
+    pub(crate) dead: Vec<Arc<str>>,
     /// What the side table knows of failures. Fields: `id`, `event_id`, `key`, `state`, `after`, `attempts`, `code`, `error`.
     pub(crate) aside: Arc<str>,
     /// Forgets what the side table knows. Fields: `id`.
     pub(crate) clear: Arc<str>,
-    /// Failed tries. Fields: `id`, `attempt`, `outcome`, `code`, `error`, `took_ms`, `handlers`.
+    /// Failed tries. Fields: `id`, `fence`, `attempt`, `outcome`, `code`, `error`, `took_ms`, `handlers`.
     pub(crate) attempts: Arc<str>,
-    /// Counts. Fields: `delivered`, `retried`, `dead`.
+    /// Counts what is about to be delivered: in all, and in this minute. Fields: `id`, `fence`.
     pub(crate) count: [Arc<str>; 2],
 }
 
 /// What each field of a list is called.
-const FAILED: &[&str] = &["id", "attempts", "after", "error"];
+pub(super) const FAILED: &[&str] = &["id", "fence", "attempts", "after", "error"];
 
 impl Settles {
-    pub(super) fn new(layout: &Layout, writer: &Writer<'_>) -> Self {
+    pub(super) fn new(layout: &Layout, writer: &Writer<'_>, log: &Columns) -> Self {
+        let ours = ours(layout, writer);
+        let meant = meant(layout, writer, &ours);
+        let (done, dead) = match &layout.log {
+            Some(table) => {
+                let moved = |new: &Assignments| moved::into_log(layout, writer, table, log, new, &meant);
+                (moved(&delivered(layout, writer)), moved(&died(layout, writer)))
+            }
+            None => (vec![done(layout, writer)], dead(layout, writer).into_iter().collect()),
+        };
+        let all = |texts: Vec<String>| texts.into_iter().map(made).collect();
         Self {
-            fence: made(fence(writer)),
-            done: made(done(layout, writer)),
+            fence: made(fence(layout, writer)),
+            done: all(done),
             retry: retry(layout, writer).map(made),
-            dead: dead(layout, writer).map(made),
-            aside: made(aside(writer)),
-            clear: made(clear(writer)),
-            attempts: made(attempts(writer)),
-            count: count(writer).map(made),
+            dead: all(dead),
+            aside: made(aside(layout, writer, &ours)),
+            clear: made(clear(writer, &ours)),
+            attempts: made(attempts(layout, writer)),
+            count: count(layout, writer).map(made),
         }
     }
 }
 
-fn fence(writer: &Writer<'_>) -> String {
+fn fence(layout: &Layout, writer: &Writer<'_>) -> String {
+    if !layout.has_owner() {
+        return "select 'ours' where $1 is not null and $2 is not null and $3 is not null".to_owned();
+    }
     let lock = if writer.dialect == Dialect::Postgres { " for share" } else { "" };
     format!(
         "select 'ours' from {} where name = $1 and holder = $2 and term = cast($3 as bigint){lock}",
@@ -58,24 +73,37 @@ fn fence(writer: &Writer<'_>) -> String {
     )
 }
 
-/// That the table is ours, inside another statement.
-fn ours(writer: &Writer<'_>) -> String {
+/// That the table is ours, inside another statement; where relays share it, the rows are.
+pub(super) fn ours(layout: &Layout, writer: &Writer<'_>) -> String {
     let all = "$1 is not null and $2 is not null and $4 is not null and $5 is not null and $6 is not null";
+    if !layout.has_owner() {
+        return all.to_owned();
+    }
     format!(
         "{all} and exists (select 1 from {} r where r.name = $4 and r.holder = $5 and r.term = cast($6 as bigint))",
         writer.own("adopted_route")
     )
 }
 
-/// Which rows are meant.
-pub(super) fn meant(layout: &Layout, writer: &Writer<'_>) -> String {
-    format!(
-        "t.{} = {} and {} and {}",
-        layout.row.quoted(),
-        writer.row_id(&layout.row, "x.id"),
-        pending(layout, writer),
-        ours(writer)
-    )
+/// Which rows are meant, under a condition: those that look as they were read, pending and as often tried. Who sets a row
+/// back to pending while it is on its way resets that number, and wins.
+pub(super) fn meant(layout: &Layout, writer: &Writer<'_>, condition: &str) -> String {
+    let state = match (layout.claimed(), &layout.attempts) {
+        (Some(claimed), Some(place)) => {
+            let fence = writer.of(&place.column);
+            format!("{} and {fence} = cast(x.fence as integer)", claim::is_claimed(layout, writer, claimed))
+        }
+        (_, Some(place)) => {
+            format!("{} and (x.fence is null or {} = x.fence)", pending(layout, writer), tried(writer, place))
+        }
+        _ => pending(layout, writer),
+    };
+    format!("{} = {} and {state} and {condition}", writer.of(&layout.row), writer.row_id(&layout.row, "x.id"))
+}
+
+/// How often a row was tried, as text and as it stands there.
+pub(super) fn tried(writer: &Writer<'_>, place: &Place) -> String {
+    format!("coalesce({}, '0')", writer.text(place))
 }
 
 fn update(layout: &Layout, writer: &Writer<'_>, new: &Assignments, fields: &[&str]) -> String {
@@ -84,7 +112,7 @@ fn update(layout: &Layout, writer: &Writer<'_>, new: &Assignments, fields: &[&st
         layout.table.quoted(),
         new.text(writer),
         writer.unpacked("$3", fields),
-        meant(layout, writer),
+        meant(layout, writer, &ours(layout, writer)),
         returned(layout, writer)
     )
 }
@@ -116,22 +144,23 @@ pub(super) fn delivered(layout: &Layout, writer: &Writer<'_>) -> Assignments {
 fn done(layout: &Layout, writer: &Writer<'_>) -> String {
     if layout.state == State::Presence {
         return format!(
-            "delete from {} as t where t.{} in (select {} from {}) and {} returning {}",
+            "delete from {} as t where {} in (select {} from {}) and {} returning {}",
             layout.table.quoted(),
-            layout.row.quoted(),
+            writer.of(&layout.row),
             writer.row_id(&layout.row, "x.id"),
             writer.unpacked("$3", &["id"]),
-            ours(writer),
+            ours(layout, writer),
             returned(layout, writer)
         );
     }
-    update(layout, writer, &delivered(layout, writer), &["id"])
+    update(layout, writer, &delivered(layout, writer), &["id", "fence"])
 }
 
 /// What every failure writes: how often, and why.
 fn failed(layout: &Layout) -> Assignments {
     let mut new = Assignments::default();
-    if let Some(place) = &layout.attempts {
+    // A claim in columns has counted itself.
+    if let Some(place) = layout.attempts.as_ref().filter(|_| layout.claimed().is_none()) {
         new.set(place, New::Number("cast(x.attempts as integer)".to_owned()));
     }
     if let Some(place) = &layout.error {
@@ -152,6 +181,11 @@ fn retry(layout: &Layout, writer: &Writer<'_>) -> Option<String> {
     let mut new = failed(layout);
     if let Some(place) = &layout.next_attempt {
         new.set(place, New::Moment(later(writer)));
+    }
+    if layout.claimed().is_some()
+        && let State::Words { place, pending, .. } = &layout.state
+    {
+        new.set(place, New::Text(literal(pending)));
     }
     (!new.is_empty()).then(|| update(layout, writer, &new, FAILED))
 }
@@ -179,60 +213,63 @@ fn dead(layout: &Layout, writer: &Writer<'_>) -> Option<String> {
     (!new.is_empty()).then(|| update(layout, writer, &new, FAILED))
 }
 
-fn aside(writer: &Writer<'_>) -> String {
-    put_aside(writer, &ours(writer))
-}
-
 /// Writes what the side table learns, under a condition.
-pub(super) fn put_aside(writer: &Writer<'_>, condition: &str) -> String {
+pub(super) fn aside(layout: &Layout, writer: &Writer<'_>, condition: &str) -> String {
     let now = writer.now("$2");
     let due = format!("case when x.state = 'retrying' then {} end", later(writer));
     format!(
         "insert into {} (layout, row_id, event_id, key, state, due, attempts, code, error, since) \
          select $1, x.id, x.event_id, x.key, x.state, {due}, cast(x.attempts as integer), x.code, x.error, {now} \
-         from {} where {condition} \
+         from {}, {} t where {} \
          on conflict (layout, row_id) do update set state = excluded.state, due = excluded.due, attempts = excluded.attempts, \
          code = excluded.code, error = excluded.error, since = excluded.since",
         writer.own("sidecar"),
-        writer.unpacked("$3", &["id", "event_id", "key", "state", "after", "attempts", "code", "error"]),
+        writer.unpacked("$3", &["id", "fence", "event_id", "key", "state", "after", "attempts", "code", "error"]),
+        layout.table.quoted(),
+        meant(layout, writer, condition),
     )
 }
 
-fn clear(writer: &Writer<'_>) -> String {
+/// Forgets what the side table knows, under a condition.
+pub(super) fn clear(writer: &Writer<'_>, condition: &str) -> String {
     format!(
-        "delete from {} where layout = $1 and row_id in (select x.id from {}) returning row_id",
+        "delete from {} where layout = $1 and row_id in (select x.id from {}) and {condition} returning row_id",
         writer.own("sidecar"),
-        writer.unpacked("$2", &["id"])
+        writer.unpacked("$3", &["id"])
     )
 }
 
-fn attempts(writer: &Writer<'_>) -> String {
+fn attempts(layout: &Layout, writer: &Writer<'_>) -> String {
     let json = if writer.dialect == Dialect::Postgres { "x.handlers::jsonb" } else { "x.handlers" };
     format!(
         "insert into {} (layout, row_id, attempt, at, outcome, code, error, took_ms, handlers) \
-         select $1, x.id, cast(x.attempt as integer), {}, x.outcome, x.code, x.error, cast(x.took_ms as bigint), {json} from {}",
+         select $1, x.id, cast(x.attempt as integer), {}, x.outcome, x.code, x.error, cast(x.took_ms as bigint), {json} \
+         from {}, {} t where {}",
         writer.own("adopted_attempt"),
         writer.now("$2"),
-        writer.unpacked("$3", &["id", "attempt", "outcome", "code", "error", "took_ms", "handlers"])
+        writer.unpacked("$3", &["id", "fence", "attempt", "outcome", "code", "error", "took_ms", "handlers"]),
+        layout.table.quoted(),
+        meant(layout, writer, &ours(layout, writer)),
     )
 }
 
-/// `$1` route, `$2` our clock, `$3` delivered, `$4` retried, `$5` dead.
-fn count(writer: &Writer<'_>) -> [String; 2] {
+fn count(layout: &Layout, writer: &Writer<'_>) -> [String; 2] {
     let minute = match writer.dialect {
         Dialect::Postgres => "date_trunc('minute', statement_timestamp())".to_owned(),
         Dialect::Sqlite => "cast($2 as integer) / 60000000 * 60000000".to_owned(),
     };
-    let total = format!(
-        "update {} set delivered = delivered + cast($2 as bigint) where name = $1",
-        writer.own("adopted_route")
+    let ours = ours(layout, writer);
+    let agree = format!(
+        "(select count(*) from {}, {} t where {})",
+        writer.unpacked("$3", &["id", "fence"]),
+        layout.table.quoted(),
+        meant(layout, writer, &ours)
     );
+    let total = format!("update {} set delivered = delivered + {agree} where name = $4", writer.own("adopted_route"));
     let stat = format!(
-        "insert into {stat} as s (route, minute, delivered, retried, dead) \
-         select $1, {minute}, cast($3 as bigint), cast($4 as bigint), cast($5 as bigint) where $2 is not null \
-         on conflict (route, minute) do update set delivered = s.delivered + excluded.delivered, \
-         retried = s.retried + excluded.retried, dead = s.dead + excluded.dead",
-        stat = writer.own("adopted_stat")
+        "insert into {} as s (route, minute, delivered) select $4, {minute}, {agree} where {ours} \
+         on conflict (route, minute) do update set delivered = s.delivered + excluded.delivered",
+        writer.own("adopted_stat")
     );
     [total, stat]
 }

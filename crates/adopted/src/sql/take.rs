@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Writer, made, not_aside, pending};
-use crate::layout::{Layout, Place};
+use super::claim::{self, Claims, claimable};
+use super::{Writer, made, not_aside, open, pending};
+use crate::layout::{Claim, Layout, Name, Place};
 
 /// Columns of a read before those of the event: the row's id, its failed tries, its place in the order.
 pub(crate) const READ_FIXED: usize = 3;
@@ -11,26 +12,44 @@ pub(crate) const READ_FIXED: usize = 3;
 /// Statements that read.
 #[derive(Debug, Clone)]
 pub(crate) struct Takes {
-    /// Due rows from the front. `$1` layout, `$2` our clock, `$3` rows in hand, `$4` blocked keys, `$5` how many.
+    /// Due rows from the front. `$1` layout, `$2` our clock, `$3` rows in hand, `$4` how many.
     pub(crate) first: Arc<str>,
-    /// The same behind a place in the order: `$6`, a JSON list.
+    /// The same behind a place in the order: `$5`, a JSON list.
     pub(crate) behind: Arc<str>,
-    /// Keys of rows that wait for another try, and for how many microseconds; the next one first. `$1` layout, `$2` our clock, `$3` how many.
+    /// In how many microseconds the next row is tried again, if one is. `$1` layout, `$2` our clock, `$3` rows in hand.
     pub(crate) waiting: Arc<str>,
+    /// Whether there is a due row at all. Values as for `first`.
+    pub(crate) any: Arc<str>,
+    /// Claims in columns, where rows are claimed so.
+    pub(crate) claims: Option<Claims>,
+}
+
+/// What a read brings, and of which rows.
+pub(super) struct Reads {
+    pub(super) columns: Vec<String>,
+    pub(super) conditions: Vec<String>,
 }
 
 impl Takes {
-    pub(super) fn new(layout: &Layout, writer: &Writer<'_>) -> Self {
-        let read = |behind: bool| made(read(layout, writer, behind));
-        Self { first: read(false), behind: read(true), waiting: made(waiting(layout, writer)) }
+    /// `blocks` says whether a row that waits for another try keeps its key waiting.
+    pub(crate) fn new(layout: &Layout, writer: &Writer<'_>, blocks: bool) -> Self {
+        let reads = reads(layout, writer, blocks);
+        let read = |behind: bool| made(read(layout, writer, &reads, behind));
+        Self {
+            first: read(false),
+            behind: read(true),
+            waiting: made(waiting(layout, writer)),
+            any: made(any(layout, &reads)),
+            claims: layout.claimed().map(|claimed| Claims::new(layout, writer, &reads, claimed)),
+        }
     }
 }
 
-fn read(layout: &Layout, writer: &Writer<'_>, behind: bool) -> String {
+fn reads(layout: &Layout, writer: &Writer<'_>, blocks: bool) -> Reads {
     let row = Place::column(layout.row.clone());
     let row_text = writer.text(&row);
     let attempts = match &layout.attempts {
-        Some(place) => format!("coalesce({}, '0')", writer.text(place)),
+        Some(place) => super::settle::tried(writer, place),
         None => format!(
             "coalesce((select cast(s.attempts as text) from {} s where s.layout = $1 and s.row_id = {row_text}), '0')",
             writer.own("sidecar")
@@ -39,63 +58,71 @@ fn read(layout: &Layout, writer: &Writer<'_>, behind: bool) -> String {
     let mut columns = vec![row_text.clone(), attempts, place_in_order(layout, writer)];
     columns.extend(event_columns(layout, writer));
     let now = writer.now("$2");
-    let mut conditions = vec![pending(layout, writer), due(layout, writer, &now, &row_text)];
+    let mut conditions = vec![claimable(layout, writer, &now), due(layout, writer, &now, &row_text)];
     conditions.extend(not_aside(layout, writer, "$1"));
     conditions.push(format!("{row_text} not in {}", writer.listed("$3")));
-    if let Some(key) = layout.order_key() {
-        let key = writer.text(key);
-        conditions.push(format!("({key} is null or {key} not in {})", writer.listed("$4")));
-    } else {
-        // Named all the same: a placeholder must stand somewhere.
-        conditions.push("$4 is not null".to_owned());
-    }
+    conditions.extend(layout.order_key().filter(|_| blocks).map(|key| not_blocked(layout, writer, key, &now)));
+    Reads { columns, conditions }
+}
+
+fn read(layout: &Layout, writer: &Writer<'_>, reads: &Reads, behind: bool) -> String {
+    let mut conditions = reads.conditions.clone();
     if behind {
         conditions.push(after(layout, writer));
     }
+    let lock = if layout.claim == Claim::RowLocks { " for update of t skip locked" } else { "" };
     format!(
-        "select {} from {} t where {} order by {} limit cast($5 as integer)",
-        columns.join(", "),
+        "select {} from {} t where {} order by {} limit cast($4 as integer){lock}",
+        reads.columns.join(", "),
         layout.table.quoted(),
         conditions.join(" and "),
-        order(layout).join(", ")
+        in_order(layout, writer)
+    )
+}
+
+fn any(layout: &Layout, reads: &Reads) -> String {
+    format!(
+        "select 'yes' from {} t where {} and $4 is not null limit 1",
+        layout.table.quoted(),
+        reads.conditions.join(" and ")
     )
 }
 
 /// The columns of the order, the row's own last.
-fn order(layout: &Layout) -> Vec<String> {
+pub(super) fn order(layout: &Layout) -> Vec<Name> {
     let mut names = layout.order.clone();
     if !names.contains(&layout.row) {
         names.push(layout.row.clone());
     }
-    names.iter().map(|name| format!("t.{}", name.quoted())).collect()
+    names
+}
+
+pub(super) fn in_order(layout: &Layout, writer: &Writer<'_>) -> String {
+    order(layout).iter().map(|name| writer.of(name)).collect::<Vec<_>>().join(", ")
 }
 
 /// Where a row stands in the order, as a JSON list of texts.
 fn place_in_order(layout: &Layout, writer: &Writer<'_>) -> String {
     match writer.dialect {
         crate::Dialect::Postgres => {
-            let texts: Vec<String> = order(layout).iter().map(|column| format!("{column}::text")).collect();
+            let texts: Vec<String> = order(layout).iter().map(|name| format!("{}::text", writer.of(name))).collect();
             format!("jsonb_build_array({})::text", texts.join(", "))
         }
-        crate::Dialect::Sqlite => format!("json_array({})", order(layout).join(", ")),
+        crate::Dialect::Sqlite => format!("json_array({})", in_order(layout, writer)),
     }
 }
 
-/// Whether a row stands behind the place `$6`.
+/// Whether a row stands behind the place `$5`.
 fn after(layout: &Layout, writer: &Writer<'_>) -> String {
-    let mut names = layout.order.clone();
-    if !names.contains(&layout.row) {
-        names.push(layout.row.clone());
-    }
-    let values: Vec<String> = names
+    let values: Vec<String> = order(layout)
         .iter()
         .enumerate()
         .map(|(n, name)| match writer.dialect {
-            crate::Dialect::Postgres => writer.row_id(name, &format!("($6::jsonb ->> {n})")),
-            crate::Dialect::Sqlite => format!("json_extract($6, '$[{n}]')"),
+            crate::Dialect::Postgres => writer.row_id(name, &format!("($5::jsonb ->> {n})")),
+            crate::Dialect::Sqlite => format!("json_extract($5, '$[{n}]')"),
         })
         .collect();
-    format!("({}) > ({})", order(layout).join(", "), values.join(", "))
+    format!("({}) > ({})", in_order(layout, writer), values.join(", "))
 }
 
 /// Whether a row's time has come.
@@ -115,33 +142,55 @@ fn due(layout: &Layout, writer: &Writer<'_>, now: &str, row: &str) -> String {
     }
 }
 
+/// That no row of the key waits for another try and keeps the others waiting.
+fn not_blocked(layout: &Layout, writer: &Writer<'_>, key: &Place, now: &str) -> String {
+    let (sidecar, own) = (writer.own("sidecar"), writer.text(key));
+    let Some(next_attempt) = &layout.next_attempt else {
+        return format!(
+            "not exists (select 1 from {sidecar} s where s.layout = $1 and s.key = {own} and s.blocks and s.due > {now})"
+        );
+    };
+    let head = writer.called("b");
+    format!(
+        "not exists (select 1 from {} b where {} = {own} and {} and {} > {now} \
+         and not exists (select 1 from {sidecar} s where s.layout = $1 and s.row_id = {} and not s.blocks))",
+        layout.table.quoted(),
+        head.text(key),
+        pending(layout, &head),
+        head.moment(next_attempt),
+        head.text(&Place::column(layout.row.clone()))
+    )
+}
+
 fn waiting(layout: &Layout, writer: &Writer<'_>) -> String {
     let now = writer.now("$2");
-    match &layout.next_attempt {
-        Some(place) => {
-            let moment = writer.moment(place);
-            let row = writer.text(&Place::column(layout.row.clone()));
-            let key = match layout.order_key() {
-                Some(key) => format!(
-                    "case when not exists (select 1 from {} s where s.layout = $1 and s.row_id = {row} and not s.blocks) then {} end",
-                    writer.own("sidecar"),
-                    writer.text(key)
-                ),
-                None => "cast(null as text)".to_owned(),
-            };
-            format!(
-                "select {key}, {} from {} t where $1 is not null and {} and {moment} > {now} order by {moment} limit cast($3 as integer)",
-                writer.until(&moment, &now),
-                layout.table.quoted(),
-                pending(layout, writer),
-            )
-        }
-        None => format!(
-            "select case when s.blocks then s.key end, {} from {} s where s.layout = $1 and s.due > {now} order by s.due limit cast($3 as integer)",
-            writer.until("s.due", &now),
-            writer.own("sidecar")
+    let (moment, from, condition) = match &layout.next_attempt {
+        Some(place) => (
+            writer.moment(place),
+            format!("{} t", layout.table.quoted()),
+            format!("$1 is not null and {}", open(layout, writer)),
         ),
-    }
+        None => ("s.due".to_owned(), format!("{} s", writer.own("sidecar")), "s.layout = $1".to_owned()),
+    };
+    let retried = format!(
+        "select {moment} as at from {from} where {condition} and $2 is not null and {moment} > {now} order by {moment} limit 1"
+    );
+    // What others have claimed may become anybody's.
+    let given_up = layout.claimed().map(|claimed| {
+        format!(
+            "union all select min({}) as at from {} t where {} and {} not in {}",
+            claim::ends(writer, claimed),
+            layout.table.quoted(),
+            claim::is_claimed(layout, writer, claimed),
+            writer.text(&Place::column(layout.row.clone())),
+            writer.listed("$3")
+        )
+    });
+    format!(
+        "select {} from (select at from ({retried}) r {}) x where $3 is not null",
+        writer.until("min(x.at)", &now),
+        given_up.unwrap_or_default()
+    )
 }
 
 /// What an event is made of, in the order that [`crate::source`] reads it.

@@ -4,16 +4,28 @@ use super::columns::{Column, Columns, Holds};
 use crate::ground::Dialect;
 use crate::layout::{Name, Place};
 
-/// Writes expressions over one table, which statements call `t`.
+/// Writes expressions over one table.
 #[derive(Debug, Clone)]
 pub(crate) struct Writer<'a> {
     pub(crate) dialect: Dialect,
     /// The schema of our own tables and functions.
     pub(crate) schema: &'a str,
     pub(crate) columns: &'a Columns,
+    /// What the statement calls the table; nothing where it can be no other.
+    pub(crate) alias: &'static str,
 }
 
 impl Writer<'_> {
+    /// The same for a table that the statement calls otherwise.
+    pub(crate) fn called(&self, alias: &'static str) -> Self {
+        Self { alias, ..self.clone() }
+    }
+
+    /// A column.
+    pub(crate) fn of(&self, name: &Name) -> String {
+        if self.alias.is_empty() { name.quoted() } else { format!("{}.{}", self.alias, name.quoted()) }
+    }
+
     fn column(&self, name: &Name) -> Option<&Column> {
         self.columns.get(name)
     }
@@ -32,10 +44,10 @@ impl Writer<'_> {
 
     /// A column as JSON; null where it is none.
     pub(super) fn json(&self, name: &Name) -> String {
-        let column = format!("t.{}", name.quoted());
+        let column = self.of(name);
         match (self.dialect, self.holds(name)) {
             (Dialect::Postgres, Holds::Jsonb) => column,
-            (Dialect::Postgres, Holds::Json) => format!("{column}::jsonb"),
+            // Also of a column of JSON: it may hold what the database's own form cannot.
             (Dialect::Postgres, _) => format!("{}({column}::text)", self.own("adopted_json")),
             (Dialect::Sqlite, _) => format!("case when json_valid({column}) then {column} end"),
         }
@@ -44,7 +56,7 @@ impl Writer<'_> {
     /// What stands there, as text.
     pub(crate) fn text(&self, place: &Place) -> String {
         if place.path.is_empty() {
-            let column = format!("t.{}", place.column.quoted());
+            let column = self.of(&place.column);
             return match self.dialect {
                 Dialect::Postgres => format!("{column}::text"),
                 Dialect::Sqlite => format!("cast({column} as text)"),
@@ -67,9 +79,9 @@ impl Writer<'_> {
     /// What stands there as JSON text; null when there is nothing.
     pub(crate) fn json_text(&self, place: &Place) -> String {
         match (self.dialect, place.path.as_slice()) {
-            (Dialect::Postgres, []) => format!("t.{}::text", place.column.quoted()),
+            (Dialect::Postgres, []) => format!("{}::text", self.of(&place.column)),
             (Dialect::Postgres, path) => format!("({} #> {})::text", self.json(&place.column), literal(&pg_path(path))),
-            (Dialect::Sqlite, []) => format!("cast(t.{} as text)", place.column.quoted()),
+            (Dialect::Sqlite, []) => format!("cast({} as text)", self.of(&place.column)),
             (Dialect::Sqlite, path) => format!("({} -> {})", self.json(&place.column), literal(&sqlite_path(path))),
         }
     }
@@ -78,14 +90,14 @@ impl Writer<'_> {
     pub(crate) fn value(&self, place: &Place) -> String {
         match (self.dialect, place.as_column()) {
             (_, None) => self.json_text(place),
-            (Dialect::Postgres, Some(name)) => format!("to_jsonb(t.{})::text", name.quoted()),
-            (Dialect::Sqlite, Some(name)) => format!("json_quote(t.{})", name.quoted()),
+            (Dialect::Postgres, Some(name)) => format!("to_jsonb({})::text", self.of(name)),
+            (Dialect::Sqlite, Some(name)) => format!("json_quote({})", self.of(name)),
         }
     }
 
     /// A time that stands there, as the database's own; null when it is none.
     pub(crate) fn moment(&self, place: &Place) -> String {
-        let column = format!("t.{}", place.column.quoted());
+        let column = self.of(&place.column);
         match (self.dialect, place.path.is_empty(), self.holds(&place.column)) {
             (Dialect::Postgres, true, Holds::Moment) => column,
             (Dialect::Postgres, true, Holds::LocalTime) => format!("({column} at time zone 'utc')"),

@@ -1,6 +1,7 @@
 //! What is kept beside adopted tables: routes and who holds them, heartbeats, what a table has no column for.
 
+pub(crate) mod rights;
 pub(crate) mod routes;
 mod schema;
 
-pub(crate) use schema::AdoptedSchema;
+pub(crate) use schema::{AdoptedSchema, NEEDS};

@@ -65,6 +65,7 @@ create table {schema}.sidecar (
   primary key (layout, row_id)
 );
 create index sidecar_due on {schema}.sidecar (layout, due) where due is not null;
+create index sidecar_key on {schema}.sidecar (layout, key) where due is not null;
 create index sidecar_dead on {schema}.sidecar (layout, since) where state = 'dead';
 
 create table {schema}.adopted_attempt (
@@ -94,8 +95,6 @@ create table {schema}.adopted_stat (
   route     text not null,
   minute    timestamptz not null,
   delivered int8 not null default 0,
-  retried   int8 not null default 0,
-  dead      int8 not null default 0,
   primary key (route, minute)
 );
 

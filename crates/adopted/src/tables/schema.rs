@@ -6,19 +6,32 @@ use async_trait::async_trait;
 use postroom_core::{Schema, SchemaStatus, SchemaStep, StoreError, StoreErrorKind};
 
 use crate::ground::{Dialect, Ground, Statement};
-use crate::layout::Name;
+use crate::layout::{Layout, Name, TableName};
 
 /// The version this build needs.
-const NEEDS: i64 = 1;
+pub(crate) const NEEDS: i64 = 1;
 const STEP: &str = "beside adopted tables";
 
 /// The tables of one adopted store.
 pub(crate) struct AdoptedSchema {
-    pub(crate) store: String,
-    pub(crate) ground: Arc<dyn Ground>,
+    store: String,
+    ground: Arc<dyn Ground>,
+    /// The adopted table, and SQL of the owner's that makes it.
+    create: Option<(TableName, String)>,
 }
 
 impl AdoptedSchema {
+    pub(crate) fn new(store: &str, layout: &Layout, ground: Arc<dyn Ground>) -> Self {
+        let create = layout.create.as_ref().map(|sql| (layout.table.clone(), sql.clone()));
+        Self { store: store.to_owned(), ground, create }
+    }
+
+    /// The owner's SQL, if it is wanted and the table is not there.
+    async fn missing_table(&self) -> Result<Option<(&TableName, &str)>, StoreError> {
+        let Some((table, sql)) = &self.create else { return Ok(None) };
+        Ok(self.ground.table(table).await?.is_none().then_some((table, sql.as_str())))
+    }
+
     fn script(&self) -> String {
         match self.ground.dialect() {
             Dialect::Postgres => {
@@ -46,6 +59,18 @@ impl AdoptedSchema {
         }
     }
 
+    /// Makes our own tables, if they are not there.
+    async fn beside(&self) -> Result<Option<SchemaStep>, StoreError> {
+        if self.version().await? >= NEEDS {
+            return Ok(None);
+        }
+        if let Err(error) = self.ground.script("migrate", self.script()).await {
+            // Another relay may have been quicker.
+            return if self.version().await? >= NEEDS { Ok(None) } else { Err(error) };
+        }
+        Ok(Some(SchemaStep { version: NEEDS, name: STEP.to_owned(), applied: true }))
+    }
+
     async fn version(&self) -> Result<i64, StoreError> {
         let (there, version) = match self.ground.dialect() {
             Dialect::Postgres => {
@@ -68,10 +93,18 @@ impl AdoptedSchema {
 
     /// Makes the tables if they are not there; fails when they are of another version.
     pub(crate) async fn ensure(&self, may_create: bool) -> Result<(), StoreError> {
+        let ensured = self.ensured(may_create).await;
+        let Err(error) = ensured else { return Ok(()) };
+        // Of tables that are there only the grants are missing.
+        let script = if self.version().await.is_ok_and(|version| version == 0) { self.script() } else { String::new() };
+        Err(super::rights::explained(error, self.ground.as_ref(), &script).await)
+    }
+
+    async fn ensured(&self, may_create: bool) -> Result<(), StoreError> {
         let error = |message: String| StoreError::new(StoreErrorKind::Schema, "open", message);
         match self.version().await? {
             NEEDS => Ok(()),
-            0 if may_create => self.up().await.map(drop),
+            0 if may_create => self.beside().await.map(drop),
             0 => Err(error(format!("the tables that store {:?} keeps beside the adopted one are missing", self.store))
                 .hint("run `postroom store migrate up`, or `postroom store migrate plan` to apply it yourself")),
             newer => Err(error(format!(
@@ -91,18 +124,18 @@ impl Schema for AdoptedSchema {
     }
 
     async fn plan(&self) -> Result<String, StoreError> {
-        Ok(if self.version().await? == 0 { self.script() } else { String::new() })
+        let owners = self.missing_table().await?.map(|(_, sql)| sql.to_owned()).unwrap_or_default();
+        Ok(owners + &if self.version().await? == 0 { self.script() } else { String::new() })
     }
 
     async fn up(&self) -> Result<Vec<SchemaStep>, StoreError> {
-        if self.version().await? >= NEEDS {
-            return Ok(Vec::new());
+        let mut steps = Vec::new();
+        if let Some((table, sql)) = self.missing_table().await? {
+            self.ground.owners_script("migrate", sql.to_owned()).await?;
+            steps.push(SchemaStep { version: 0, name: format!("the adopted table {table}"), applied: true });
         }
-        if let Err(error) = self.ground.script("migrate", self.script()).await {
-            // Another relay may have been quicker.
-            return if self.version().await? >= NEEDS { Ok(Vec::new()) } else { Err(error) };
-        }
-        Ok(vec![SchemaStep { version: NEEDS, name: STEP.to_owned(), applied: true }])
+        steps.extend(self.beside().await?);
+        Ok(steps)
     }
 
     async fn down(&self) -> Result<Vec<SchemaStep>, StoreError> {

@@ -47,6 +47,7 @@ create table postroom_sidecar (
   primary key (layout, row_id)
 );
 create index postroom_sidecar_due on postroom_sidecar (layout, due) where due is not null;
+create index postroom_sidecar_key on postroom_sidecar (layout, key) where due is not null;
 create index postroom_sidecar_dead on postroom_sidecar (layout, since) where state = 'dead';
 
 create table postroom_adopted_attempt (
@@ -76,8 +77,6 @@ create table postroom_adopted_stat (
   route     text not null,
   minute    integer not null,
   delivered integer not null default 0,
-  retried   integer not null default 0,
-  dead      integer not null default 0,
   primary key (route, minute)
 ) without rowid;
 

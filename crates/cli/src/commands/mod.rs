@@ -1,5 +1,6 @@
 //! One file per noun: its options and what it does. Every command works on the store; none needs a relay.
 
+pub(crate) mod adopt;
 pub(crate) mod audit;
 pub(crate) mod completions;
 pub(crate) mod config;
@@ -7,12 +8,14 @@ pub(crate) mod dead;
 pub(crate) mod event;
 pub(crate) mod inbox;
 pub(crate) mod key;
+pub(crate) mod preset;
 mod preview;
 mod probe;
 pub(crate) mod prune;
 pub(crate) mod relay;
 pub(crate) mod replay;
 pub(crate) mod route;
+pub(crate) mod schema;
 pub(crate) mod status;
 pub(crate) mod store;
 pub(crate) mod version;

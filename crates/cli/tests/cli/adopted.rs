@@ -26,7 +26,7 @@ to = { exec = { command = ["sh", "mailer.sh"] } }
 "#;
 
 /// Runs SQL as the application would; brings the first column of each row.
-fn sql(world: &World, text: &str) -> Vec<String> {
+pub(crate) fn sql(world: &World, text: &str) -> Vec<String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let options = SqliteConnectOptions::new().filename(world.path("shop.db")).create_if_missing(true);

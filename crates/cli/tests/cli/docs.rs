@@ -117,6 +117,16 @@ fn the_example_with_a_handler_in_sh_works_as_its_readme_says() {
 }
 
 #[test]
+fn the_commands_of_the_page_on_contracts_work() {
+    let page = page("docs/contracts.md");
+    let mut reader = Reader::new();
+    reader.world.write("postroom.toml", &blocks(&page, "toml")[0]);
+    for block in blocks(&page, "console") {
+        reader.follow(&block);
+    }
+}
+
+#[test]
 fn the_commands_of_the_configuration_page_work() {
     let mut reader = Reader::new();
     for block in blocks(&page("docs/config.md"), "console") {

@@ -1,4 +1,4 @@
-//! What the documentation lists is what there is: fields of JSON, failure codes, tables and columns, links.
+//! What the documentation lists is what there is: fields of JSON, failure codes, tables and columns, links, tests.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "what cannot be read or run fails the test")]
 
@@ -63,8 +63,8 @@ fn fields(value: &Value) -> BTreeSet<String> {
 #[test]
 fn every_failure_code_is_explained_and_every_explained_code_exists() {
     let mut codes = BTreeSet::new();
-    let mut folders: Vec<PathBuf> = ["crates/core/src", "crates/adopted/src", "crates/relay/src", "crates/server/src"]
-        .map(|f| root().join(f))
+    let mut folders: Vec<PathBuf> = ["core", "adopted", "contracts", "relay", "consumer", "server"]
+        .map(|f| root().join("crates").join(f).join("src"))
         .into();
     for members in ["stores", "transports"] {
         folders.extend(fs::read_dir(root().join(members)).unwrap().map(|m| m.unwrap().path().join("src")));
@@ -157,4 +157,42 @@ fn the_page_of_sqlite_names_every_table_and_no_column_that_is_not_there() {
     }
     let all: BTreeSet<String> = creates.iter().filter_map(|c| c.split_whitespace().next()).map(str::to_owned).collect();
     assert_eq!(named, all);
+}
+
+#[test]
+fn every_capability_of_the_systems_we_replace_names_tests_that_exist_or_is_open() {
+    let mut there = BTreeSet::new();
+    for folder in ["crates", "stores", "transports", "tests", "examples"] {
+        functions(&root().join(folder), &mut there);
+    }
+    let page = page("docs/seeds.md");
+    let lines: Vec<&str> = page.lines().filter(|line| line.starts_with("- ")).collect();
+    assert!(lines.len() > 100, "only {} lines", lines.len());
+    for line in lines {
+        let (what, proof) = line.rsplit_once(" — ").unwrap_or_else(|| panic!("no tests and not open: {line}"));
+        if what.starts_with("- [ ] ") {
+            assert_eq!(proof, "open", "{line}");
+            continue;
+        }
+        assert!(what.starts_with("- [x] "), "{line}");
+        let named: Vec<&str> = proof.split(" (").next().unwrap_or_default().split('`').skip(1).step_by(2).collect();
+        assert!(!named.is_empty(), "no test: {line}");
+        for name in &named {
+            assert!(there.contains(*name), "there is no test `{name}`");
+        }
+    }
+}
+
+/// The names of all functions in the sources of a folder.
+fn functions(folder: &Path, found: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            functions(&path, found);
+        } else if path.extension().is_some_and(|end| end == "rs") {
+            let source = fs::read_to_string(path).unwrap();
+            let name = |rest: &str| rest.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+            found.extend(source.split("fn ").skip(1).map(name).collect::<Vec<String>>());
+        }
+    }
 }

@@ -3,8 +3,11 @@
 #![allow(clippy::format_push_string, clippy::format_collect, reason = "a test may spend an allocation")]
 
 mod act;
+#[cfg(feature = "postgres")]
+mod adopt;
 mod adopted;
 mod append;
+mod contracts;
 mod dev;
 mod docs;
 mod facts;

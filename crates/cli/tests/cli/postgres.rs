@@ -13,15 +13,15 @@ use crate::docs;
 use crate::world::{Running, Said, World};
 
 /// A folder with a configuration, and a database of its own.
-struct Shop {
-    world: World,
-    database: Database,
+pub(crate) struct Shop {
+    pub(crate) world: World,
+    pub(crate) database: Database,
     runtime: tokio::runtime::Runtime,
 }
 
 impl Shop {
     /// A database without tables.
-    fn bare() -> Self {
+    pub(crate) fn bare() -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let database = runtime.block_on(Database::create(&Servers::find()));
         let shop = Self { world: World::bare(), database, runtime };
@@ -38,13 +38,13 @@ impl Shop {
     }
 
     /// Writes the configuration of its store, with these keys more.
-    fn config(&self, url: &str, more: &str) {
+    pub(crate) fn config(&self, url: &str, more: &str) {
         let text = format!("name = \"test\"\n\n[store.main]\nurl = \"{url}\"\n{more}");
         self.world.write("postroom.toml", &text);
     }
 
     /// Does something behind the program's back.
-    fn sql(&self, text: &str) {
+    pub(crate) fn sql(&self, text: &str) {
         self.runtime.block_on(async {
             let mut connection = PgConnection::connect(&self.database.url()).await.unwrap();
             connection.execute(AssertSqlSafe(text)).await.unwrap();
@@ -52,7 +52,7 @@ impl Shop {
     }
 
     /// One value, as text.
-    fn one(&self, text: &str) -> String {
+    pub(crate) fn one(&self, text: &str) -> String {
         self.runtime.block_on(async {
             let mut connection = PgConnection::connect(&self.database.url()).await.unwrap();
             connection.fetch_one(AssertSqlSafe(format!("select ({text})::text"))).await.unwrap().get(0)
@@ -60,7 +60,7 @@ impl Shop {
     }
 
     /// The same server as another user.
-    fn url_of(&self, user: &str) -> String {
+    pub(crate) fn url_of(&self, user: &str) -> String {
         self.database.url().replace("postgres@", &format!("{user}@"))
     }
 
@@ -86,13 +86,13 @@ impl Shop {
 }
 
 /// A user of its own; gone at the end, with what was granted to it.
-struct User<'s> {
+pub(crate) struct User<'s> {
     shop: &'s Shop,
-    name: String,
+    pub(crate) name: String,
 }
 
 impl<'s> User<'s> {
-    fn new(shop: &'s Shop) -> Self {
+    pub(crate) fn new(shop: &'s Shop) -> Self {
         let name = format!("u_{}", shop.database.name());
         shop.sql(&format!("create role {name} login"));
         Self { shop, name }

@@ -55,7 +55,7 @@ impl Bench {
         self.execute(&self.sample.insert_payload(self.ground.dialect(), n, id, None, payload)).await;
     }
 
-    async fn execute(&self, sql: &str) {
+    pub async fn execute(&self, sql: &str) {
         self.ground.script("test", sql.to_owned()).await.unwrap();
     }
 
@@ -66,26 +66,37 @@ impl Bench {
         found[0].first().map_or_else(|| "gone".to_owned(), |row| row[0].clone().unwrap_or_default())
     }
 
-    /// The table of dead letters: id, type, error and how often.
-    pub async fn letters(&self) -> Vec<String> {
+    /// The first column of a query over a table of its own, where tables without a schema stand.
+    pub async fn column(&self, select: &str, table: &str) -> Vec<String> {
         let schema = if self.ground.dialect() == Dialect::Postgres { "public." } else { "" };
-        let query = format!(
-            "select event_id || ' ' || event_type || ' ' || error || ' ' || attempts from {schema}dead_letter_events \
-             where first_seen_at <= last_seen_at and payload is not null order by event_id"
-        );
+        let query = format!("select {select} from {schema}{table} order by 1");
         let found = self.ground.look("test", vec![Statement::new(query)]).await.unwrap();
         found.into_iter().flatten().filter_map(|row| row.into_iter().next().flatten()).collect()
     }
 
+    /// The table of dead letters: id, type, error and how often.
+    pub async fn letters(&self) -> Vec<String> {
+        self.column(
+            "event_id || ' ' || event_type || ' ' || error || ' ' || attempts",
+            "dead_letter_events where first_seen_at <= last_seen_at and payload is not null",
+        )
+        .await
+    }
+
     /// A relay that serves the route.
     pub async fn worker(&self, name: &str) -> Worker {
+        self.worker_of(name, RouteDefinition::new(ROUTE)).await
+    }
+
+    /// A relay that serves the route as it defines it.
+    pub async fn worker_of(&self, name: &str, route: RouteDefinition) -> Worker {
         let relay = RelayIdentity {
             name: name.to_owned(),
             boot: format!("{name}-boot"),
             version: "test".to_owned(),
             lease: Duration::from_secs(30),
         };
-        Worker(self.store.source(&relay, &RouteDefinition::new(ROUTE)).await.unwrap())
+        Worker(self.store.source(&relay, &route).await.unwrap())
     }
 }
 
@@ -111,6 +122,11 @@ impl fmt::Debug for Worker {
 impl Worker {
     pub async fn take(&self) -> Take {
         self.0.take(Budget { rows: 100, bytes: 1 << 20 }).await.unwrap()
+    }
+
+    /// Takes at most so many.
+    pub async fn take_some(&self, rows: usize) -> Vec<Delivery> {
+        self.0.take(Budget { rows, bytes: 1 << 20 }).await.unwrap().deliveries
     }
 
     /// Takes, and takes again, until nothing more comes.

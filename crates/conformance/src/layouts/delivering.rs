@@ -1,7 +1,9 @@
 //! What is pending is handed out in order, once, and marked as the table's own dispatcher would.
 
+use std::time::Duration;
+
 use super::Sample;
-use super::bench::{Bench, dead, delivered, ids};
+use super::bench::{Bench, dead, delivered, ids, retry};
 
 pub async fn rows_come_in_the_order_of_the_table_and_are_marked_as_it_spells_it(bench: &Bench) {
     bench.insert(3, None).await;
@@ -25,7 +27,7 @@ pub async fn an_event_has_what_its_row_says_and_nothing_of_its_state(bench: &Ben
     assert_eq!(payload, serde_json::json!({"n": 0}));
     assert_eq!((delivery.event.event_type.as_str(), delivery.event.ordering_key()), ("order.placed", Some("k")));
     assert_eq!(delivery.event.occurred_at, "2026-01-02T03:00:00Z".parse().unwrap());
-    assert_eq!((delivery.position, delivery.attempts, delivery.ordered), (None, 0, true));
+    assert_eq!((delivery.position, delivery.attempts, delivery.ordered), (None, 0, !bench.sample.is_shared()));
 }
 
 pub async fn what_is_in_hand_is_not_handed_out_again_and_what_comes_back_is(bench: &Bench) {
@@ -62,6 +64,12 @@ pub async fn one_relay_owns_the_table_and_another_takes_over_when_it_leaves(benc
     let standing = first.settle([(&taken[1], dead(1))]).await;
     assert_eq!(standing.lost.len(), 1, "the table is another's");
     assert_eq!(bench.seen("row-1").await, "pending", "a settle of an older owner changes nothing");
+    second.settle([(&take.deliveries[0], retry(1, Duration::from_hours(1)))]).await;
+    first.settle([(&taken[1], delivered())]).await;
+    assert!(second.take_all().await.is_empty(), "nor what the new one has written beside the table");
+    let timeline = bench.desk.event("row-1", false).await.unwrap().unwrap();
+    assert_eq!(timeline.routes[0].attempts.len(), 1);
+    assert_eq!(bench.desk.routes().await.unwrap()[0].status.delivered, 1);
 }
 
 pub async fn a_settle_repeated_changes_nothing(bench: &Bench) {
@@ -71,7 +79,18 @@ pub async fn a_settle_repeated_changes_nothing(bench: &Bench) {
     worker.settle([(&taken[0], delivered())]).await;
     worker.settle([(&taken[0], dead(1))]).await;
     assert!(matches!(bench.seen("row-0").await.as_str(), "done" | "gone"));
-    assert_eq!(bench.desk.routes().await.unwrap()[0].status.dead, 0);
+    let status = &bench.desk.routes().await.unwrap()[0].status;
+    assert_eq!((status.dead, status.delivered), (0, 1));
+}
+
+pub async fn a_heartbeat_does_not_lose_what_a_take_holds(bench: &Bench) {
+    bench.insert(1, None).await;
+    let worker = bench.worker("a").await;
+    worker.renew().await;
+    let taken = worker.take().await.deliveries;
+    worker.renew().await;
+    assert!(worker.take_all().await.is_empty());
+    assert!(worker.settle([(&taken[0], delivered())]).await.lost.is_empty());
 }
 
 pub async fn what_somebody_else_did_to_a_row_in_flight_stays(bench: &Bench) {
@@ -85,5 +104,25 @@ pub async fn what_somebody_else_did_to_a_row_in_flight_stays(bench: &Bench) {
     let again = other.take().await.deliveries;
     other.settle([(&again[0], delivered())]).await;
     worker.settle([(&taken[0], dead(1))]).await;
+    assert_eq!(bench.seen("row-0").await, "done");
+    let status = &bench.desk.routes().await.unwrap()[0].status;
+    assert_eq!((status.dead, status.delivered), (0, 1), "nothing is told of what was not done");
+}
+
+pub async fn a_row_that_was_set_back_while_it_was_on_its_way_is_tried_anew(bench: &Bench) {
+    if bench.sample.layout().attempts.is_none() {
+        return;
+    }
+    bench.insert(1, None).await;
+    let (worker, other) = (bench.worker("a").await, bench.worker("a").await);
+    let taken = worker.take().await.deliveries;
+    // Somebody makes it pending with another count; by the same owner's name, as above.
+    let again = other.take().await.deliveries;
+    other.settle([(&again[0], retry(1, Duration::ZERO))]).await;
+    worker.settle([(&taken[0], dead(9))]).await;
+    assert_eq!(bench.seen("row-0").await, "pending");
+    let anew = other.take_all().await;
+    assert_eq!(anew[0].attempts, 1, "as they left it");
+    other.settle([(&anew[0], delivered())]).await;
     assert_eq!(bench.seen("row-0").await, "done");
 }

@@ -13,6 +13,7 @@ pub mod delivering;
 pub mod failing;
 pub mod operating;
 mod sample;
+pub mod sharing;
 mod suite;
 
 use std::sync::Arc;

@@ -1,7 +1,16 @@
 //! Tables as teams have them, one for each way to tell a row's state.
 
+use std::time::Duration;
+
 use postroom_adopted::Dialect;
-use postroom_adopted::layout::{DeadTable, Death, EventPlaces, Layout, Name, Place, State, TableName};
+use postroom_adopted::layout::{
+    Claim, Claimed, DeadTable, Death, EventPlaces, InboxTable, Layout, LogTable, Name, Place, State, TableName,
+};
+
+/// How long a claim in columns holds.
+pub(super) const LEASE: Duration = Duration::from_mins(1);
+/// How often a row may be claimed.
+pub(super) const CLAIMS_MAX: u32 = 3;
 
 /// One kind of table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +27,10 @@ pub enum Sample {
     Presence,
     /// Names that must be quoted, everywhere.
     Quoted,
+    /// Relays share the rows by claims in columns; finished ones move to a log.
+    Queue,
+    /// Relays share the rows by locks.
+    Locks,
 }
 
 impl Sample {
@@ -31,8 +44,15 @@ impl Sample {
             done: done.to_owned(),
             known: vec!["failed".to_owned()],
         };
+        let queue = State::Words {
+            place: own("status"),
+            pending: "PENDING".to_owned(),
+            done: "COMPLETED".to_owned(),
+            known: vec!["failed".to_owned()],
+        };
         let (state, death) = match self {
-            Self::Words | Self::Quoted => (words(own("status"), "sent"), Death::Word("dead".to_owned())),
+            Self::Words | Self::Quoted | Self::Locks => (words(own("status"), "sent"), Death::Word("dead".to_owned())),
+            Self::Queue => (queue, Death::Word("COMPLETED_WITH_ERRORS".to_owned())),
             Self::Inside => {
                 (words(place("payload.outbox_status"), "dispatched"), Death::Word("dead_letter".to_owned()))
             }
@@ -41,7 +61,8 @@ impl Sample {
             Self::Presence => (State::Presence, Death::Aside),
         };
         let (attempts, next_attempt) = match self {
-            Self::Words | Self::Quoted => (Some(own("attempts")), Some(own("available_at"))),
+            Self::Words | Self::Quoted | Self::Locks => (Some(own("attempts")), Some(own("available_at"))),
+            Self::Queue => (Some(own("attempts")), None),
             Self::Inside => (Some(place("payload.outbox_retry_count")), Some(place("payload.outbox_next_attempt_at"))),
             Self::Stamp => (Some(place("retry_count")), None),
             Self::Flag | Self::Presence => (None, None),
@@ -51,7 +72,7 @@ impl Sample {
             table: TableName { schema: None, table: Name::new(self.table()) },
             row: self.column("id"),
             order: vec![self.column("created_at"), self.column("id")],
-            ordered: true,
+            ordered: !self.is_shared(),
             event: EventPlaces {
                 id: own("id"),
                 event_type: own("type"),
@@ -70,6 +91,21 @@ impl Sample {
             },
             state,
             death,
+            claim: match self {
+                Self::Queue => Claim::Columns(Claimed {
+                    word: "PROCESSING".to_owned(),
+                    since: Name::new("updated_at"),
+                    lease: LEASE,
+                    claims_max: Some(CLAIMS_MAX),
+                }),
+                Self::Locks => Claim::RowLocks,
+                _ => Claim::Lease,
+            },
+            log: (self == Self::Queue).then(|| LogTable {
+                table: TableName::parse("event_log").unwrap(),
+                errors: Some(Name::new("errors")),
+                at: Some(Name::new("finished_at")),
+            }),
             attempts,
             next_attempt,
             error: (self == Self::Inside).then(|| place("payload.outbox_last_error")),
@@ -84,10 +120,22 @@ impl Sample {
                 last_at: Some(Name::new("last_seen_at")),
                 attempts: Some(Name::new("attempts")),
             }),
+            replay_suffix: None,
+            create: None,
             prunes: true,
-            archive: None,
-            inbox: None,
+            archive: (self == Self::Words).then(|| TableName::parse("outbox_archive").unwrap()),
+            inbox: (self == Self::Words).then(|| InboxTable {
+                table: TableName::parse("processed_events").unwrap(),
+                consumer: Name::new("consumer_name"),
+                id: Name::new("event_id"),
+                at: Some(Name::new("processed_at")),
+            }),
         }
+    }
+
+    /// Whether relays share the rows.
+    pub fn is_shared(self) -> bool {
+        matches!(self, Self::Queue | Self::Locks)
     }
 
     fn table(self) -> &'static str {
@@ -95,13 +143,13 @@ impl Sample {
     }
 
     /// The table in SQL of ours, whose sessions have no search path.
-    fn in_sql(self, dialect: Dialect) -> String {
+    pub(super) fn in_sql(self, dialect: Dialect) -> String {
         let table = Name::new(self.table()).quoted();
         if dialect == Dialect::Postgres { format!("public.{table}") } else { table }
     }
 
     fn column(self, name: &str) -> Name {
-        if self == Self::Quoted { Name::new(format!("the {name}'s \"column\"")) } else { Name::new(name) }
+        if self == Self::Quoted { Name::new(format!("part. {name}'s \"column\"")) } else { Name::new(name) }
     }
 
     /// The SQL that makes it.
@@ -119,7 +167,12 @@ impl Sample {
             format!("{} {time} not null default {now}", name("created_at")),
         ];
         match self {
-            Self::Words | Self::Quoted => {
+            Self::Queue => {
+                columns.push("status text not null default 'PENDING'".to_owned());
+                columns.push("attempts integer not null default 0".to_owned());
+                columns.push(format!("updated_at {time} not null default {now}"));
+            }
+            Self::Words | Self::Quoted | Self::Locks => {
                 columns.push(format!("{} text not null default 'pending'", name("status")));
                 columns.push(format!("{} integer not null default 0", name("attempts")));
                 columns.push(format!("{} {time} not null default {now}", name("available_at")));
@@ -134,9 +187,18 @@ impl Sample {
         let schema = if dialect == Dialect::Postgres { "public." } else { "" };
         let letters = format!(
             "create table {schema}dead_letter_events (event_id text, event_type text, payload {json}, error text, \
-             first_seen_at {time}, last_seen_at {time}, attempts integer)"
+             first_seen_at {time}, last_seen_at {time}, attempts integer); \
+             create table {schema}processed_events (event_id text, consumer_name text, processed_at {time} default {now})"
         );
-        format!("create table {} ({}); {letters}", self.in_sql(dialect), columns.join(", "))
+        let log = format!(
+            "create table {schema}event_log (id text primary key, type text, payload {json}, key text, created_at {time}, \
+             status text, attempts integer, errors {json}, finished_at {time})"
+        );
+        // The archive has the same columns, not in the same order.
+        let mut archive: Vec<&str> = columns.iter().map(String::as_str).collect();
+        archive.reverse();
+        let archive = format!("create table {schema}outbox_archive ({})", archive.join(", "));
+        format!("create table {} ({}); {letters}; {archive}; {log}", self.in_sql(dialect), columns.join(", "))
     }
 
     /// The SQL that inserts a row; rows are in the order of `n`.
@@ -170,7 +232,15 @@ impl Sample {
         let table = self.in_sql(dialect);
         let row = self.column("id").quoted();
         let state = match self {
-            Self::Words | Self::Quoted => {
+            Self::Queue => {
+                let log = if dialect == Dialect::Postgres { "public.event_log" } else { "event_log" };
+                return format!(
+                    "select case status when 'COMPLETED' then 'done' when 'COMPLETED_WITH_ERRORS' then 'dead' \
+                     when 'PENDING' then 'pending' else 'claimed' end from \
+                     (select id, status from {table} union all select id, status from {log}) t where id = '{id}'"
+                );
+            }
+            Self::Words | Self::Quoted | Self::Locks => {
                 let status = self.column("status").quoted();
                 format!("case {status} when 'sent' then 'done' else {status} end")
             }
@@ -191,7 +261,7 @@ impl Sample {
     /// What a dead row looks like to people who look into the table.
     pub fn dead_seen(self) -> &'static str {
         match self {
-            Self::Words | Self::Quoted | Self::Inside => "dead",
+            Self::Words | Self::Quoted | Self::Inside | Self::Queue | Self::Locks => "dead",
             Self::Stamp => "done",
             Self::Flag | Self::Presence => "pending",
         }

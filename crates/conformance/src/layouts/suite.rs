@@ -10,6 +10,59 @@ macro_rules! layout_suite {
         $crate::layout_suite!(@sample $harness; flag Flag);
         $crate::layout_suite!(@sample $harness; presence Presence);
         $crate::layout_suite!(@sample $harness; quoted Quoted);
+        $crate::layout_suite!(@shared $harness; queue Queue;
+            sharing {
+                a_claim_that_is_not_renewed_is_anybodys_and_its_settle_changes_nothing
+                a_claim_that_is_renewed_stays
+                a_row_that_is_claimed_too_often_is_given_up
+                finished_rows_are_in_the_log_with_their_errors
+                what_comes_back_untried_may_be_claimed_at_once
+                a_release_gives_claims_back_at_once
+            }
+        );
+    };
+    // Of databases that lock rows.
+    (locks $harness:ty) => {
+        $crate::layout_suite!(@shared $harness; locks Locks;
+            sharing {
+                rows_are_let_go_when_the_last_of_a_take_has_its_verdict
+                no_more_is_out_than_one_fault_may_repeat
+                a_release_keeps_the_verdicts_there_are_and_lets_the_rest_go
+            }
+        );
+    };
+    (@shared $harness:ty; $module:ident $sample:ident; $($own:tt)*) => {
+        mod $module {
+            use super::*;
+            $crate::layout_suite!(@cases $harness; $sample;
+                delivering {
+                    rows_come_in_the_order_of_the_table_and_are_marked_as_it_spells_it
+                    an_event_has_what_its_row_says_and_nothing_of_its_state
+                    a_settle_repeated_changes_nothing
+                    a_heartbeat_does_not_lose_what_a_take_holds
+                }
+                failing {
+                    a_failed_row_waits_for_its_time_with_its_attempts
+                    a_hundred_rows_in_back_off_do_not_stand_in_the_way
+                    a_dead_row_is_a_dead_letter_and_never_comes_again_by_itself
+                    a_row_that_holds_no_event_is_a_dead_letter_and_the_others_go_on
+                }
+                operating {
+                    a_paused_route_hands_out_nothing_until_it_is_resumed
+                    dead_letters_are_replayed_with_their_attempts_at_nought
+                    what_was_delivered_is_replayed_by_what_it_is
+                    a_replay_ends_though_a_relay_delivers_beside_it
+                    words_of_others_are_counted_and_those_nobody_declared_are_a_difference
+                    a_discarded_dead_letter_is_gone_for_good
+                    rows_are_listed_and_audited
+                    retention_removes_what_is_done_and_nothing_else
+                }
+                sharing {
+                    relays_share_the_rows_and_none_has_what_another_has
+                }
+            );
+            $crate::layout_suite!(@cases $harness; $sample; $($own)*);
+        }
     };
     (@sample $harness:ty; $module:ident $sample:ident) => {
         mod $module {
@@ -22,11 +75,14 @@ macro_rules! layout_suite {
                     what_is_committed_late_is_found_wherever_it_stands
                     one_relay_owns_the_table_and_another_takes_over_when_it_leaves
                     a_settle_repeated_changes_nothing
+                    a_heartbeat_does_not_lose_what_a_take_holds
                     what_somebody_else_did_to_a_row_in_flight_stays
+                    a_row_that_was_set_back_while_it_was_on_its_way_is_tried_anew
                 }
                 failing {
                     a_failed_row_waits_for_its_time_with_its_attempts
                     a_failed_row_keeps_its_key_waiting_and_no_other
+                    where_failures_are_skipped_the_key_goes_on
                     a_head_that_is_given_up_lets_its_key_go_on
                     a_hundred_rows_in_back_off_do_not_stand_in_the_way
                     a_dead_row_is_a_dead_letter_and_never_comes_again_by_itself
@@ -37,6 +93,10 @@ macro_rules! layout_suite {
                     a_paused_route_hands_out_nothing_until_it_is_resumed
                     dead_letters_are_replayed_with_their_attempts_at_nought
                     what_was_delivered_is_replayed_by_what_it_is
+                    a_dead_row_that_was_made_pending_by_hand_is_a_dead_letter_no_more
+                    a_replay_ends_though_a_relay_delivers_beside_it
+                    words_of_others_are_counted_and_those_nobody_declared_are_a_difference
+                    what_consumers_accepted_is_shown
                     a_discarded_dead_letter_is_gone_for_good
                     rows_are_listed_and_audited
                     retention_removes_what_is_done_and_nothing_else

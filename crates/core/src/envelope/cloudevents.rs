@@ -147,6 +147,7 @@ mod tests {
     use super::super::{Encoder, Format};
     use super::*;
     use crate::event::JSON;
+    use crate::transport::Stage;
 
     fn event() -> Event {
         let mut event = Event::new("order.placed")
@@ -167,7 +168,7 @@ mod tests {
     fn structured_carries_the_payload_byte_for_byte() {
         let encoder = Encoder::new(Format::CloudEventsStructured, Binding::Http, "/postroom/main");
         let event = event();
-        let envelope = encoder.encode(&event, Some(42)).unwrap();
+        let envelope = encoder.encode(&event, Stage::at(Some(42))).unwrap();
         let text = String::from_utf8(envelope.body.to_vec()).unwrap();
         assert!(text.ends_with(r#""data":{ "z": 1, "a": 12345678901234567890 }}"#), "{text}");
         assert!(!text.contains("\"no\""), "a scope field pretends to be something else: {text}");
@@ -195,7 +196,7 @@ mod tests {
     fn binary_puts_attributes_into_headers_and_leaves_the_payload_alone() {
         let encoder = Encoder::new(Format::CloudEventsBinary, Binding::Kafka, "/postroom/main");
         let event = event();
-        let envelope = encoder.encode(&event, None).unwrap();
+        let envelope = encoder.encode(&event, Stage::default()).unwrap();
         assert_eq!(envelope.body, event.payload);
         let header = |name: &str| envelope.headers.iter().find(|(k, _)| k == name).map(|(_, v)| &**v);
         assert_eq!(header("ce_id"), Some("e-1"));
@@ -214,13 +215,16 @@ mod tests {
             (Binding::Nats, "ce-subject", "Gr%C3%BC%C3%9Fe%20100%25", Some("ce-datacontenttype")),
         ] {
             let encoder = Encoder::new(Format::CloudEventsBinary, binding, "/s");
-            let envelope = encoder.encode(&event, None).unwrap();
+            let envelope = encoder.encode(&event, Stage::default()).unwrap();
             let header = |name: &str| envelope.headers.iter().find(|(k, _)| k == name).map(|(_, v)| &**v);
             assert_eq!(header(name), Some(subject), "{binding:?}");
             assert_eq!(content_type.and_then(header), content_type.map(|_| JSON), "{binding:?}");
         }
         let encoder = Encoder::new(Format::CloudEventsStructured, Binding::Nats, "/s");
-        assert_eq!(encoder.encode(&event, None).unwrap().headers[0], ("content-type".into(), STRUCTURED.into()));
+        assert_eq!(
+            encoder.encode(&event, Stage::default()).unwrap().headers[0],
+            ("content-type".into(), STRUCTURED.into())
+        );
     }
 
     #[test]
@@ -228,7 +232,7 @@ mod tests {
         let encoder = Encoder::new(Format::CloudEventsStructured, Binding::Http, "/s");
         for (bytes, text) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")] {
             let event = event().bytes("text/plain", bytes);
-            let envelope = encoder.encode(&event, None).unwrap();
+            let envelope = encoder.encode(&event, Stage::default()).unwrap();
             let value: Value = serde_json::from_slice(&envelope.body).unwrap();
             assert_eq!(value["data_base64"], json!(text));
         }

@@ -16,6 +16,7 @@ pub use time::TimeForm;
 
 use crate::event::{Event, JSON};
 use crate::failure::Failure;
+use crate::transport::Stage;
 
 /// Headers of ours at most, without scope fields.
 const HEADERS_OURS: usize = 14;
@@ -113,34 +114,39 @@ impl Encoder {
         Self { format, binding, source: source.into() }
     }
 
-    /// Encodes one event; `position` is its number in the log, if it has one.
-    pub fn encode<'a>(&'a self, event: &'a Event, position: Option<i64>) -> Result<Envelope<'a>, Failure> {
+    /// Encodes one event at this stage of its way.
+    pub fn encode<'a>(&'a self, event: &'a Event, stage: Stage<'_>) -> Result<Envelope<'a>, Failure> {
         let (content_type, body) = match &self.format {
             Format::CloudEventsBinary | Format::Raw => (Cow::Borrowed(&*event.content_type), event.payload.clone()),
             Format::CloudEventsStructured => {
-                (Cow::Borrowed(cloudevents::STRUCTURED), cloudevents::structured(event, position, &self.source)?)
+                (Cow::Borrowed(cloudevents::STRUCTURED), cloudevents::structured(event, stage.position, &self.source)?)
             }
-            Format::Fields(table) => (Cow::Borrowed(JSON), table.encode(event, position)?),
+            Format::Fields(table) => (Cow::Borrowed(JSON), table.encode(event, stage)?),
         };
         let mut headers = Vec::with_capacity(HEADERS_OURS + event.headers.len() + event.attributes.len());
         let is_binary = matches!(self.format, Format::CloudEventsBinary);
         if let Some(name) = self.binding.content_type(is_binary) {
             headers.push((Cow::Borrowed(name), content_type.clone()));
         }
-        self.describe(event, position, &mut headers);
+        self.describe(event, stage, &mut headers);
         Ok(Envelope { content_type, headers, body })
     }
 
     /// What the body does not say.
-    fn describe<'a>(&'a self, event: &'a Event, position: Option<i64>, headers: &mut Vec<Header<'a>>) {
+    fn describe<'a>(&'a self, event: &'a Event, stage: Stage<'_>, headers: &mut Vec<Header<'a>>) {
         let id = || (Cow::Borrowed("postroom-id"), Cow::Borrowed(&*event.id));
         match &self.format {
-            Format::CloudEventsBinary => cloudevents::headers(event, position, &self.source, self.binding, headers),
+            Format::CloudEventsBinary => {
+                cloudevents::headers(event, stage.position, &self.source, self.binding, headers);
+            }
             Format::CloudEventsStructured => {}
             Format::Raw => headers.extend([id(), (Cow::Borrowed("postroom-type"), Cow::Borrowed(&event.event_type))]),
-            Format::Fields(_) => headers.push(id()),
+            Format::Fields(table) => {
+                headers.push(id());
+                table.describe(event, stage, headers);
+            }
         }
-        headers.extend(position.map(|n| (Cow::Borrowed("postroom-position"), Cow::Owned(n.to_string()))));
+        headers.extend(stage.position.map(|n| (Cow::Borrowed("postroom-position"), Cow::Owned(n.to_string()))));
         if !matches!(self.format, Format::CloudEventsStructured) {
             headers.extend(event.headers.iter().map(|(name, value)| (name.into(), value.into())));
         }

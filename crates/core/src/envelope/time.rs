@@ -13,6 +13,8 @@ pub enum TimeForm {
     MicrosZ,
     /// `2026-01-02T03:04:05.000006+00:00`
     MicrosOffset,
+    /// `2026-01-02T03:04:05Z`, `2026-01-02T03:04:05.000006Z`: as short as it is exact.
+    Rfc3339,
 }
 
 impl TimeForm {
@@ -22,6 +24,7 @@ impl TimeForm {
             "seconds-z" => Some(Self::SecondsZ),
             "micros-z" => Some(Self::MicrosZ),
             "micros+00:00" => Some(Self::MicrosOffset),
+            "rfc3339" => Some(Self::Rfc3339),
             _ => None,
         }
     }
@@ -33,6 +36,7 @@ impl TimeForm {
             Self::SecondsZ => utc.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
             Self::MicrosZ => utc.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string(),
             Self::MicrosOffset => utc.strftime("%Y-%m-%dT%H:%M:%S.%6f+00:00").to_string(),
+            Self::Rfc3339 => time.to_string(),
         }
     }
 }
@@ -42,12 +46,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_form_has_its_width_whatever_the_time() {
+    fn each_form_writes_the_time_its_own_way() {
         let time: Timestamp = "2026-01-02T03:04:05.000006Z".parse().unwrap();
         assert_eq!(TimeForm::SecondsZ.format(time), "2026-01-02T03:04:05Z");
         assert_eq!(TimeForm::MicrosZ.format(time), "2026-01-02T03:04:05.000006Z");
         assert_eq!(TimeForm::MicrosOffset.format(time), "2026-01-02T03:04:05.000006+00:00");
         let whole: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
         assert_eq!(TimeForm::MicrosZ.format(whole), "2026-01-02T03:04:05.000000Z");
+        assert_eq!(TimeForm::Rfc3339.format(whole), "2026-01-02T03:04:05Z");
+        assert_eq!(TimeForm::Rfc3339.format(time), "2026-01-02T03:04:05.000006Z");
     }
 }

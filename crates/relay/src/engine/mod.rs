@@ -49,6 +49,8 @@ pub(crate) struct Surroundings {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) share: Share,
+    /// What one fault may repeat of this route.
+    pub(crate) bound: usize,
     pub(crate) doubts: Watch,
     pub(crate) rng: fastrand::Rng,
 }
@@ -177,6 +179,7 @@ pub(crate) async fn serve(run: RouteRun, around: Surroundings, stop: Cancellatio
             Err(error) => return Err(error),
         }
     };
+    source.bound(around.bound);
     let mut capabilities = run.transport.capabilities();
     // What is behind a dead event that holds its key must not be on its way already.
     capabilities.pipelines_key &= run.definition.on_dead == OnDead::Continue;

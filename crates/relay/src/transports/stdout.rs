@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use postroom_core::envelope::Encoder;
-use postroom_core::{Capabilities, Event, Failure, Outbound, Receipt, Transport};
+use postroom_core::{Capabilities, Event, Failure, Outbound, Receipt, Stage, Transport};
 use serde_json::value::RawValue;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
@@ -80,7 +80,7 @@ impl<W: AsyncWrite + Unpin + Send + 'static> Transport for Stdout<W> {
     async fn deliver(&self, batch: Vec<Outbound>) {
         let mut printable = Vec::with_capacity(batch.len());
         for outbound in batch {
-            match line(&self.encoder, &outbound.event, outbound.position) {
+            match line(&self.encoder, &outbound.event, outbound.stage()) {
                 Ok(line) => printable.push(Printable { outbound, line }),
                 Err(failure) => outbound.report(Err(failure)),
             }
@@ -113,8 +113,8 @@ impl<W> fmt::Debug for Stdout<W> {
     }
 }
 
-fn line(encoder: &Encoder, event: &Event, position: Option<i64>) -> Result<Vec<u8>, Failure> {
-    let mut line = encoder.encode(event, position)?.body.to_vec();
+fn line(encoder: &Encoder, event: &Event, stage: Stage<'_>) -> Result<Vec<u8>, Failure> {
+    let mut line = encoder.encode(event, stage)?.body.to_vec();
     if serde_json::from_slice::<&RawValue>(&line).is_err() {
         let error = format!("the envelope of event {} is not JSON and may not fit one line", event.id);
         return Err(Failure::permanent("stdout.not_json", error));

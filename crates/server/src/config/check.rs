@@ -45,6 +45,11 @@ impl Check<'_> {
             return;
         }
         match kind {
+            Kind::AnyText => {
+                if node.text().is_none() {
+                    self.wrong(node, path, "a text");
+                }
+            }
             Kind::Text | Kind::Path => drop(self.text(node, path, "a text")),
             Kind::Secret | Kind::Password => {
                 if !matches!(&node.data, Data::Text(text) if !text.is_empty()) {

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use super::Sources;
 use super::problem::{ConfigError, Problem};
 
-/// The file and its text; `None` when none is named and none is found.
+/// The file and its text; `None` when none is named and none is found. With a preset none is searched: what happens to lie
+/// around must not change it.
 pub(super) fn find(sources: &Sources) -> Result<Option<(PathBuf, String)>, ConfigError> {
     let variable = |name: &str| sources.env.get(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     if let Some(path) = sources.file.clone().or_else(|| variable("POSTROOM_CONFIG")) {
@@ -14,6 +15,9 @@ pub(super) fn find(sources: &Sources) -> Result<Option<(PathBuf, String)>, Confi
             Ok(text) => Ok(Some((path, text))),
             Err(error) => Err(unreadable(&path, &error)),
         };
+    }
+    if sources.preset.is_some() || variable("POSTROOM_PRESET").is_some() {
+        return Ok(None);
     }
     let home = variable("XDG_CONFIG_HOME").or_else(|| Some(variable("HOME")?.join(".config")));
     let places = [

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::{layout, transports};
+use super::{contract, layout, transports};
 
 /// One key.
 #[derive(Debug)]
@@ -31,6 +31,8 @@ pub(crate) struct Key {
 pub(crate) enum Kind {
     /// Any text that is not empty.
     Text,
+    /// Any text.
+    AnyText,
     /// Text that is never shown with its password.
     Secret,
     /// Text that is never shown.
@@ -112,6 +114,7 @@ pub(crate) static ROOT: &[Key] = &[
     table("limits", LIMITS, "What an event may be at most."),
     table("retention", RETENTION, "How long things are kept; \"never\" removes nothing."),
     table("inbox", INBOX, "What consumers have accepted."),
+    table("contract", contract::CONTRACT, "What events must look like: JSON Schemas by event type; none by default."),
     table("log", LOG, "Lines on stderr."),
     Key {
         name: "transport",
@@ -305,16 +308,35 @@ static ROUTE: &[Key] = &[
 /// Words of `route.envelope`.
 pub(crate) static ENVELOPES: &[&str] = &["cloudevents-structured", "cloudevents-binary", "raw"];
 
-static ENVELOPE: &[Key] = &[optional(
-    "fields",
-    Kind::Open(&Kind::Either(&Kind::Text, &Kind::Table(FIELD))),
-    r#"{ event_id = "id", at = { from = "occurred_at", time = "seconds-z" }, data = "payload" }"#,
-    "Fields of the JSON object, in this order.",
-)];
+static ENVELOPE: &[Key] = &[
+    optional(
+        "fields",
+        Kind::Open(&Kind::Either(&Kind::Text, &Kind::Table(FIELD))),
+        r#"{ event_id = "id", at = { from = "occurred_at", time = "seconds-z" }, data = "payload" }"#,
+        "Fields of the JSON object, in this order.",
+    ),
+    optional(
+        "dead",
+        Kind::Open(&Kind::Either(&Kind::Text, &Kind::Table(FIELD))),
+        r#"{ retry_count = "attempts", failed_at = "failed_at", error = "error" }"#,
+        "Fields that dead events have after those, where the destination has a place for them.",
+    ),
+    optional(
+        "headers",
+        Kind::Open(&Kind::Either(&Kind::Text, &Kind::Table(FIELD))),
+        r#"{ x-event-id = "id", x-attempts = "attempts" }"#,
+        "Headers made from the event; one without a value is left out.",
+    ),
+];
 
 static FIELD: &[Key] = &[
     optional("from", Kind::Text, r#""occurred_at""#, "The part of the event."),
-    optional("time", Kind::Text, r#""seconds-z""#, "How a time is written: seconds-z, micros-z or micros+00:00."),
+    optional(
+        "time",
+        Kind::Text,
+        r#""seconds-z""#,
+        "How a time is written: seconds-z, micros-z, micros+00:00 or rfc3339.",
+    ),
 ];
 
 static BREAKER: &[Key] = &[

@@ -12,7 +12,7 @@ use super::transports::WITHOUT_HEADERS;
 use super::tree::{Data, Node, Origin, Place, Table};
 
 /// Variables that start like ours and are not keys.
-const OTHER_VARIABLES: &[&str] = &["POSTROOM_CONFIG"];
+const OTHER_VARIABLES: &[&str] = &["POSTROOM_CONFIG", "POSTROOM_PRESET"];
 
 /// Lays `POSTROOM_SECTION__KEY` variables over the tree.
 pub(crate) fn environment(tree: &mut Table, env: &BTreeMap<String, String>, problems: &mut Problems) {
@@ -105,10 +105,13 @@ pub(crate) fn defaults(tree: &mut Table) {
     }
 }
 
-/// `DATABASE_URL` is the store `main` when no other is configured: many platforms set it.
+/// `DATABASE_URL` is the store `main` when no other is configured, or when that one does not say where it is: many platforms
+/// set it, and so do the users of presets.
 fn database_url(tree: &mut Table, env: &BTreeMap<String, String>) {
     let Some(url) = env.get("DATABASE_URL").filter(|url| !url.is_empty()) else { return };
-    if tree.table("store").is_none_or(|stores| stores.0.is_empty()) {
+    let stores = tree.table("store");
+    let nowhere = |main: &Table| main.get("url").is_none() && main.get("url_file").is_none();
+    if stores.is_none_or(|stores| stores.0.is_empty() || stores.table("main").is_some_and(nowhere)) {
         let place = Place::of(Origin::Environment { variable: "DATABASE_URL".to_owned() });
         if let Some(main) = tree.table_or_new("store", &place).and_then(|s| s.table_or_new("main", &place)) {
             main.set("url", Node { data: Data::Text(url.clone()), place: place.clone() });
@@ -196,7 +199,7 @@ fn set(tree: &mut Table, path: &[String], kind: &'static Kind, text: &str, place
 }
 
 /// What gives the same by a file, or the other way round.
-fn twin(name: &str) -> String {
+pub(super) fn twin(name: &str) -> String {
     name.strip_suffix("_file").map_or_else(|| format!("{name}_file"), str::to_owned)
 }
 
@@ -238,9 +241,10 @@ fn route<'t>(tree: &'t mut Table, name: &str, place: &Place) -> Option<&'t mut T
 fn layer(origin: &Origin) -> u8 {
     match origin {
         Origin::Default => 0,
-        Origin::File { .. } => 1,
-        Origin::Environment { .. } => 2,
-        Origin::Flag => 3,
+        Origin::Preset { .. } => 1,
+        Origin::File { .. } => 2,
+        Origin::Environment { .. } => 3,
+        Origin::Flag => 4,
     }
 }
 

@@ -1,7 +1,13 @@
 //! `[store.NAME.layout]`: a table that is there already as the store's outbox. The keys, and what they mean.
 
+use std::time::Duration;
+
 use postroom_adopted::Layout;
-use postroom_adopted::layout::{DeadTable, Death, EventPlaces, InboxTable, Name, NameError, Place, State, TableName};
+use postroom_adopted::layout::{
+    Claim, Claimed, DeadTable, Death, EventPlaces, InboxTable, LogTable, Name, NameError, Place, State, TableName,
+};
+use postroom_core::OnDead;
+use postroom_core::units::format_duration;
 
 use super::keys::{Key, Kind, key, optional, table};
 use super::read::Read;
@@ -15,14 +21,35 @@ pub(super) static LAYOUT: &[Key] = &[
     key("row", Kind::Text, r#""id""#, "The column that names a row."),
     optional("order", NAMES, r#"["created_at", "id"]"#, "The columns rows are read in the order of."),
     key("ordered", Kind::Flag, "false", "Whether rows of one key are delivered in that order."),
+    key(
+        "claim",
+        Kind::Word(&["lease", "row-locks", "columns"]),
+        r#""lease""#,
+        "How rows are claimed: one relay owns the table, or relays share it by locks or by columns.",
+    ),
     table("event", EVENT, "Where an event's parts stand: a column, or a key inside a JSON column as column.key."),
     table("state", STATE, "How a row tells what became of it: a word, a stamp, a flag, or by being there."),
     optional("attempts", Kind::Text, r#""attempts""#, "Failed tries; without a place they are kept beside the table."),
     optional("next_attempt", Kind::Text, r#""available_at""#, "When it is tried next; without a place kept beside."),
     optional("error", Kind::Text, r#""last_error""#, "Why it failed last."),
     optional("done_at", Kind::Text, r#""sent_at""#, "A column that gets the time when a row is done."),
+    table("claimed", CLAIMED, "Of claims in columns: what a claimed row looks like; `attempts` counts the claims."),
+    table("log", LOG, "A table that finished rows move to; columns of one name are copied."),
     table("dead_letters", DEAD, "A table that dead events are copied to, one row per event."),
     table("inbox", INBOX, "The consumers' table of what they have accepted."),
+    optional(
+        "replay_suffix",
+        Kind::Text,
+        r#""-replay-""#,
+        "Replays are new rows, named by the event's id, this and a number; by default the row is pending again.",
+    ),
+    Key {
+        name: "create",
+        kind: Kind::Section(CREATE),
+        default: "",
+        doc: "SQL that makes the table; run by `store migrate up` where that is enabled, never by a relay.",
+        example: "",
+    },
     key("prunes", Kind::Flag, "false", "Whether retention deletes rows that are done."),
     optional("archive", Kind::Text, r#""event_outbox_archive""#, "Where retention copies rows before it deletes them."),
 ];
@@ -65,6 +92,29 @@ static STATE: &[Key] = &[
     ),
 ];
 
+static CLAIMED: &[Key] = &[
+    optional("word", Kind::Text, r#""PROCESSING""#, "The word of claimed rows."),
+    optional(
+        "since",
+        Kind::Text,
+        r#""updated_at""#,
+        "The column with the time of the claim; refreshed while it is held.",
+    ),
+    key("lease", Kind::Duration(Duration::from_secs(1)), r#""1m""#, "A claim older than this is anybody's."),
+    optional(
+        "claims_max",
+        Kind::Count,
+        "5",
+        "Rows claimed more often, and never finished, are dead; no limit by default.",
+    ),
+];
+
+static LOG: &[Key] = &[
+    optional("table", Kind::Text, r#""event_log""#, "The table; it has the words `done` and `dead` of the state."),
+    optional("errors", Kind::Text, r#""errors""#, "A column for errors, as a JSON list of handler and error."),
+    optional("at", Kind::Text, r#""finished_at""#, "A column for the time of the end."),
+];
+
 static DEAD: &[Key] = &[
     optional("table", Kind::Text, r#""dead_letter_events""#, "The table."),
     key("id", Kind::Text, r#""event_id""#, "The event's id."),
@@ -74,6 +124,12 @@ static DEAD: &[Key] = &[
     optional("first_at", Kind::Text, r#""first_seen_at""#, "When it first died."),
     optional("last_at", Kind::Text, r#""last_seen_at""#, "When it last died."),
     optional("attempts", Kind::Text, r#""attempts""#, "How often it died."),
+];
+
+static CREATE: &[Key] = &[
+    optional("sql", Kind::Text, r#""create table event_outbox (…)""#, "The statements."),
+    optional("service", Kind::Text, r#""billing_event""#, "They are run when this is among `services`; else never."),
+    optional("services", Kind::AnyText, r#""billing_event,invoice""#, "Services whose tables are made; with commas."),
 ];
 
 static INBOX: &[Key] = &[
@@ -107,6 +163,8 @@ impl Read<'_> {
             event,
             state,
             death,
+            claim: self.claim(section, part("claimed"))?,
+            log: self.log_table(part("log")),
             attempts: self.place(section, "attempts"),
             next_attempt: self.place(section, "next_attempt"),
             error: self.place(section, "error"),
@@ -114,7 +172,9 @@ impl Read<'_> {
             dead_letters: self.dead_table(part("dead_letters")),
             prunes: section.flag("prunes"),
             archive: section.get("archive").and_then(|node| self.parsed(node, TableName::parse)),
+            replay_suffix: section.text("replay_suffix").map(str::to_owned),
             inbox: self.inbox_table(part("inbox")),
+            create: enabled(part("create")),
         };
         for problem in layout.problems() {
             let key = problem.key.split('.').next().unwrap_or_default();
@@ -126,6 +186,27 @@ impl Read<'_> {
             );
         }
         Some(layout)
+    }
+
+    /// That a claim in columns outlives the pauses between two heartbeats.
+    pub(super) fn claims(&mut self, stores: &[StoreConfig], lease: Duration, tree: &Table) {
+        for store in stores {
+            let Some(Claim::Columns(claimed)) = store.layout.as_ref().map(|layout| &layout.claim) else { continue };
+            if claimed.lease < lease {
+                let at = ["store", &store.name, "layout", "claimed"];
+                let node = at.iter().try_fold(tree, |table, name| table.table(name)).and_then(|t| t.get("lease"));
+                let message = format!(
+                    "a claim of store `{}` is over after {}, before a relay must have renewed it ({})",
+                    store.name,
+                    format_duration(claimed.lease),
+                    format_duration(lease)
+                );
+                if let Some(node) = node {
+                    let hint = "make claimed.lease at least as long as relay.lease".to_owned();
+                    self.problems.at(&node.place, message, Some(hint));
+                }
+            }
+        }
     }
 
     /// What the routes of adopted tables cannot be: a table has one state, and every row of it wants to be delivered.
@@ -142,6 +223,14 @@ impl Read<'_> {
                         store.name
                     );
                     let hint = "an adopted table has one route; a log of its own has any number".to_owned();
+                    self.problems.at(&place, message, Some(hint));
+                }
+                if route.definition.on_dead == OnDead::Hold {
+                    let message = format!(
+                        "route `{name}` holds keys after a death, which the table of store `{}` cannot tell",
+                        store.name
+                    );
+                    let hint = "leave `on_dead` out; after a death an adopted table goes on".to_owned();
                     self.problems.at(&place, message, Some(hint));
                 }
                 let filter = &route.definition.filter;
@@ -244,6 +333,36 @@ impl Read<'_> {
         Some((state, death))
     }
 
+    fn claim(&mut self, layout: &Table, section: &Table) -> Option<Claim> {
+        match layout.text("claim") {
+            Some("row-locks") => Some(Claim::RowLocks),
+            Some("columns") => {
+                let (Some(word), Some(_)) = (section.text("word"), section.get("since")) else {
+                    let place = layout.get("claim").map(|node| node.place.clone())?;
+                    let hint = "add claimed = { word = \"PROCESSING\", since = \"updated_at\" }".to_owned();
+                    self.problems.at(&place, "a claim in columns needs `claimed.word` and `claimed.since`", Some(hint));
+                    return None;
+                };
+                Some(Claim::Columns(Claimed {
+                    word: word.to_owned(),
+                    since: self.column(section, "since")?,
+                    lease: section.duration("lease"),
+                    claims_max: section.get("claims_max").and_then(Node::count),
+                }))
+            }
+            _ => Some(Claim::Lease),
+        }
+    }
+
+    fn log_table(&mut self, section: &Table) -> Option<LogTable> {
+        let node = section.get("table")?;
+        Some(LogTable {
+            table: self.parsed(node, TableName::parse)?,
+            errors: self.column(section, "errors"),
+            at: self.column(section, "at"),
+        })
+    }
+
     fn dead_table(&mut self, section: &Table) -> Option<DeadTable> {
         let node = section.get("table")?;
         Some(DeadTable {
@@ -267,4 +386,11 @@ impl Read<'_> {
             at: self.column(section, "at"),
         })
     }
+}
+
+/// The SQL that makes the table, where that is wanted.
+fn enabled(section: &Table) -> Option<String> {
+    let service = section.text("service")?;
+    let among = section.text("services")?.split(',').any(|name| name.trim() == service);
+    section.text("sql").filter(|_| among).map(str::to_owned)
 }

@@ -1,16 +1,19 @@
-//! Reads the configuration: flags over environment over file over defaults, every problem named with its place.
+//! Reads the configuration: flags over environment over file over preset over defaults, every problem named with its place.
 //!
-//! [`load`] goes through the files of this folder in order: `find` the file, `parse` it, `layer` environment, flags and
-//! defaults around it, `check` it against `keys`, `read` what it means, `show` what is in force.
+//! [`load`] goes through the files of this folder in order: `find` the file, `parse` it, `merge` it over a `preset`, `layer`
+//! environment, flags and defaults around it, `check` it against `keys`, `read` what it means, `show` what is in force.
 
 mod check;
+mod contract;
 mod find;
 mod init;
 mod keys;
 mod layer;
 mod layout;
+mod merge;
 mod parse;
 mod path;
+mod preset;
 mod problem;
 mod read;
 mod reference;
@@ -25,12 +28,15 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 pub use init::init;
+pub use preset::{PRESETS, Preset};
 pub use problem::{ConfigError, Problem};
 pub use reference::reference;
 pub use show::Setting;
 pub use transports::{ExecPeer, ExecTarget, Target};
 pub use tree::Origin;
-pub use typed::{Config, LogConfig, LogFormat, PoolerConfig, PostgresConfig, RelayConfig, RouteConfig, StoreConfig};
+pub use typed::{
+    Config, ContractConfig, LogConfig, LogFormat, PoolerConfig, PostgresConfig, RelayConfig, RouteConfig, StoreConfig,
+};
 
 use problem::Problems;
 use tree::Table;
@@ -38,8 +44,10 @@ use tree::Table;
 /// Where a configuration may come from. All of it is passed in, so that tests bring their own.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
-    /// `--config`; without it the file is searched.
+    /// `--config`; without it, and without a preset, the file is searched.
     pub file: Option<PathBuf>,
+    /// `--preset`: what lies under the file.
+    pub preset: Option<String>,
     /// The environment.
     pub env: BTreeMap<String, String>,
     /// Dotted keys and values of the command line, for instance `("relay.lease", "30s")`.
@@ -52,32 +60,61 @@ impl Sources {
     /// The process's own environment and working folder.
     ///
     /// Variables that are not UTF-8 are left out.
-    pub fn of_process(file: Option<PathBuf>, flags: Vec<(String, String)>) -> Self {
+    pub fn of_process(file: Option<PathBuf>, preset: Option<String>, flags: Vec<(String, String)>) -> Self {
         let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
         };
         let env = std::env::vars_os().filter_map(text).collect();
-        Self { file, env, flags, cwd: std::env::current_dir().unwrap_or_default() }
+        Self { file, preset, env, flags, cwd: std::env::current_dir().unwrap_or_default() }
     }
 }
 
 /// Reads the configuration, or says everything that is wrong with it.
 pub fn load(sources: &Sources) -> Result<Config, ConfigError> {
     let mut problems = Problems::default();
-    let (file, mut tree) = match find::find(sources) {
-        Ok(None) => (None, Table::default()),
-        Ok(Some((path, text))) => match parse::file(&path, &text, &sources.env, &mut problems) {
-            Some(tree) => (Some(path), tree),
-            None => return Err(problems.into_error()),
-        },
-        Err(error) => return Err(error),
-    };
-    layer::environment(&mut tree, &sources.env, &mut problems);
-    layer::flags(&mut tree, &sources.flags, &mut problems);
-    layer::shared(&mut tree);
-    layer::defaults(&mut tree);
+    let (tree, file) = complete(sources, &mut problems)?;
     check::check(&tree, &mut problems);
     let settings = show::settings(&tree);
     let config = read::config(&tree, sources, file, settings, &mut problems);
     if problems.is_empty() { Ok(config) } else { Err(problems.into_error()) }
+}
+
+/// Reads the one store of a configuration, for an application that brings transports of its own: routes are left out.
+pub fn load_store(sources: &Sources) -> Result<StoreConfig, ConfigError> {
+    let mut problems = Problems::default();
+    let (mut tree, _) = complete(sources, &mut problems)?;
+    tree.0.retain(|entry| entry.name != "route");
+    check::check(&tree, &mut problems);
+    let config = read::config(&tree, sources, None, Vec::new(), &mut problems);
+    if !problems.is_empty() {
+        return Err(problems.into_error());
+    }
+    let count = config.stores.len();
+    <[StoreConfig; 1]>::try_from(config.stores).map(|[store]| store).map_err(|_| {
+        Problem::new(format!("the configuration has {count} stores, and one is expected"))
+            .hint("name it in a file of its own, or choose a preset")
+            .into()
+    })
+}
+
+/// What was written, with everything that was not.
+fn complete(sources: &Sources, problems: &mut Problems) -> Result<(Table, Option<PathBuf>), ConfigError> {
+    let preset = preset::chosen(sources)?;
+    let mut tree = match preset {
+        Some(preset) => parse::preset(preset, &sources.env, problems),
+        None => Table::default(),
+    };
+    let mut file = None;
+    if let Some((path, text)) = find::find(sources)? {
+        match parse::file(&path, &text, &sources.env, problems) {
+            Some(upper) => merge::over(&mut tree, upper),
+            None => return Err(std::mem::take(problems).into_error()),
+        }
+        file = Some(path);
+    }
+    layer::environment(&mut tree, &sources.env, problems);
+    layer::flags(&mut tree, &sources.flags, problems);
+    layer::shared(&mut tree);
+    layer::defaults(&mut tree);
+    Ok((tree, file))
 }

@@ -4,11 +4,12 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::preset::Preset;
 use super::problem::Problems;
 use super::tree::{Data, Entry, Node, Origin, Place, Table};
 
@@ -16,7 +17,8 @@ use super::tree::{Data, Entry, Node, Origin, Place, Table};
 pub(crate) fn file(path: &Path, text: &str, env: &BTreeMap<String, String>, problems: &mut Problems) -> Option<Table> {
     problems.show_lines_of(text);
     let (table, errors) = DeTable::parse_recoverable(text);
-    let mut reader = Reader { path, text, env, problems };
+    let from = From::File(path.to_owned());
+    let mut reader = Reader { from, text, env, problems };
     for error in &errors {
         let place = reader.place(&error.span().unwrap_or(0..0));
         reader.problems.at(&place, error.message(), None);
@@ -25,12 +27,19 @@ pub(crate) fn file(path: &Path, text: &str, env: &BTreeMap<String, String>, prob
     errors.is_empty().then(|| reader.table(table.get_ref()))
 }
 
+/// Reads a preset.
+pub(crate) fn preset(preset: &'static Preset, env: &BTreeMap<String, String>, problems: &mut Problems) -> Table {
+    let (table, _) = DeTable::parse_recoverable(preset.text);
+    Reader { from: From::Preset(preset.name), text: preset.text, env, problems }.table(table.get_ref())
+}
+
 /// Reads one value that the program itself provides.
 pub(crate) fn default_value(toml: &str) -> Option<Node> {
     let text = format!("value = {toml}");
     let table = DeTable::parse(&text).ok()?;
     let (env, mut problems) = (BTreeMap::new(), Problems::default());
-    let mut reader = Reader { path: Path::new(""), text: &text, env: &env, problems: &mut problems };
+    let from = From::File(PathBuf::new());
+    let mut reader = Reader { from, text: &text, env: &env, problems: &mut problems };
     let mut node = reader.table(table.get_ref()).0.pop()?.node;
     forget_place(&mut node);
     Some(node)
@@ -45,8 +54,14 @@ fn forget_place(node: &mut Node) {
     }
 }
 
+/// Whose text it is.
+enum From {
+    File(PathBuf),
+    Preset(&'static str),
+}
+
 struct Reader<'a> {
-    path: &'a Path,
+    from: From,
     text: &'a str,
     env: &'a BTreeMap<String, String>,
     problems: &'a mut Problems,
@@ -56,7 +71,10 @@ impl Reader<'_> {
     fn table(&mut self, table: &DeTable<'_>) -> Table {
         let entry = |(key, value): (&Spanned<_>, &Spanned<DeValue<'_>>)| {
             let name: &std::borrow::Cow<'_, str> = key.get_ref();
-            Entry { name: name.to_string(), place: self.place(&key.span()), node: self.node(value) }
+            let place = self.place(&key.span());
+            // What cannot be filled in has been reported; as it stands it is at least no other key.
+            let name = self.fill(name, &place).unwrap_or_else(|| name.to_string());
+            Entry { name, place, node: self.node(value) }
         };
         Table(table.iter().map(entry).collect())
     }
@@ -124,7 +142,10 @@ impl Reader<'_> {
         let line_start = before.rfind('\n').map_or(0, |n| n + 1);
         let line = before.matches('\n').count() + 1;
         let width = self.text.get(start..span.end).map_or(1, |t| t.lines().next().unwrap_or("").chars().count());
-        let origin = Origin::File { path: self.path.to_owned(), line };
+        let origin = match &self.from {
+            From::File(path) => Origin::File { path: path.clone(), line },
+            From::Preset(name) => Origin::Preset { name, line },
+        };
         Place { origin, column: before[line_start..].chars().count() + 1, width }
     }
 }

@@ -58,7 +58,7 @@ fn split_name<'p>(known: &[String], parts: &'p [&'p str], separator: &str) -> Op
 }
 
 /// A name as a variable spells it.
-fn spelt(name: &str) -> String {
+pub(super) fn spelt(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect()
 }
 

@@ -105,6 +105,7 @@ impl Problems {
                 snippet: self.snippet(*line, place),
                 hint,
             },
+            Origin::Preset { name, .. } => Problem { hint, ..Problem::new(format!("preset {name}: {message}")) },
             Origin::Environment { variable } => Problem { hint, ..Problem::new(format!("{variable}: {message}")) },
             Origin::Flag => Problem { hint, ..Problem::new(format!("on the command line: {message}")) },
             Origin::Default => Problem { hint, ..Problem::new(message) },

@@ -43,6 +43,7 @@ pub(super) fn config(
         expect(unused_mut, reason = "only those transports add to them")
     )]
     let mut routes = read.routes(tree.get("route").and_then(Node::list).unwrap_or_default(), &names, section("retry"));
+    read.claims(&stores, section("relay").duration("lease"), tree);
     read.adopted(&stores, &routes, tree.get("route").and_then(Node::list).unwrap_or_default());
     #[cfg(feature = "rabbitmq")]
     if let Some(topology) = read.topology(section("topology")) {
@@ -56,6 +57,7 @@ pub(super) fn config(
     transports::nats::tell_of_each_other(&mut routes);
     // For its problems only: a route brings its own part in.
     read.retry(Some(section("retry")), &empty);
+    let contract = read.contract(section("contract"));
     let relay = section("relay");
     let take = relay.table("take").unwrap_or(&empty);
     Config {
@@ -74,6 +76,7 @@ pub(super) fn config(
             inbox: section("inbox").duration_or_never("retention"),
         },
         limits: Limits { payload_bytes_max: section("limits").size("payload") },
+        contract,
         log: log(section("log")),
         file,
         settings,
@@ -117,7 +120,7 @@ impl Read<'_> {
     }
 }
 
-fn reason(error: &std::io::Error) -> String {
+pub(super) fn reason(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => "it does not exist".to_owned(),
         std::io::ErrorKind::InvalidData => "it is not UTF-8 text".to_owned(),

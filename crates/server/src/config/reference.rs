@@ -82,7 +82,7 @@ fn row(out: &mut String, path: &str, key: &Key) {
 /// What may stand there, in a few words.
 fn value(kind: &Kind) -> String {
     match kind {
-        Kind::Text => "text".to_owned(),
+        Kind::Text | Kind::AnyText => "text".to_owned(),
         Kind::Secret | Kind::Password => "secret".to_owned(),
         Kind::Flag => "`true`, `false`".to_owned(),
         Kind::Path => "path".to_owned(),

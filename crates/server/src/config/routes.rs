@@ -159,6 +159,14 @@ impl Read<'_> {
             }
             return Format::CloudEventsStructured;
         };
+        let open = |name: &str| node.table().and_then(|table| table.table(name));
+        let table = FieldTable::new(self.parts(fields));
+        let dead = open("dead").map(|fields| self.parts(fields)).unwrap_or_default();
+        let headers = open("headers").map(|fields| self.parts(fields)).unwrap_or_default();
+        Format::Fields(table.dead(dead).headers(headers))
+    }
+
+    fn parts(&mut self, fields: &Table) -> Vec<(String, Part)> {
         let mut parts = Vec::new();
         for entry in &fields.0 {
             let (from, time) = match entry.node.table() {
@@ -177,7 +185,7 @@ impl Read<'_> {
                 None => {}
             }
         }
-        Format::Fields(FieldTable::new(parts))
+        parts
     }
 }
 

@@ -132,7 +132,8 @@ impl Read<'_> {
                 url.map(|url| (SecretUrl::new(url), file.place.clone())).into_iter().collect()
             }
             (None, None) => {
-                let hint = "add url = \"sqlite://postroom.db\"".to_owned();
+                let hint =
+                    "add url = \"sqlite://postroom.db\"; DATABASE_URL stands in for that of store `main`".to_owned();
                 self.problems.at(place, format!("store `{name}` has no `url`"), Some(hint));
                 Vec::new()
             }

@@ -19,6 +19,13 @@ pub enum Origin {
         /// The line, from 1.
         line: usize,
     },
+    /// A preset.
+    Preset {
+        /// Its name.
+        name: &'static str,
+        /// The line, from 1.
+        line: usize,
+    },
     /// An environment variable.
     Environment {
         /// Its name.
@@ -33,6 +40,7 @@ impl fmt::Display for Origin {
         match self {
             Self::Default => f.write_str("default"),
             Self::File { path, line } => write!(f, "{}:{line}", path.display()),
+            Self::Preset { name, line } => write!(f, "preset {name}:{line}"),
             Self::Environment { variable } => write!(f, "env {variable}"),
             Self::Flag => f.write_str("flag"),
         }
@@ -195,7 +203,6 @@ impl Table {
     }
 
     /// The yes or no at a key; no when there is none.
-    #[cfg(any(feature = "kafka", feature = "rabbitmq", feature = "webhook"))]
     pub(crate) fn flag(&self, name: &str) -> bool {
         self.get(name).and_then(Node::flag).unwrap_or_default()
     }

@@ -1,9 +1,11 @@
 //! A configuration with its meaning: what the server starts from.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use postroom_adopted::Layout;
+use postroom_contracts::Contracts;
 use postroom_core::envelope::Format;
 use postroom_core::{BreakerPolicy, Budget, Limits, Retention, RetryPolicy, RouteDefinition, SecretUrl};
 use postroom_relay::Poll;
@@ -27,11 +29,22 @@ pub struct Config {
     pub retention: Retention,
     /// What an event may be at most.
     pub limits: Limits,
+    /// What events must look like.
+    pub contract: ContractConfig,
     /// How lines on stderr look.
     pub log: LogConfig,
     /// The file it was read from, if there was one.
     pub file: Option<PathBuf>,
     pub(super) settings: Vec<Setting>,
+}
+
+/// `[contract]`.
+#[derive(Debug, Clone, Default)]
+pub struct ContractConfig {
+    /// Where schemas are kept, if they are.
+    pub folder: Option<PathBuf>,
+    /// All of them, compiled.
+    pub contracts: Arc<Contracts>,
 }
 
 /// One `[store.NAME]`.

@@ -1,6 +1,8 @@
 //! A folder with files, an environment and flags.
 
 use postroom_server::config::{Config, ConfigError, Sources, load};
+#[cfg(all(feature = "kafka", feature = "nats", feature = "rabbitmq"))]
+use postroom_server::config::{StoreConfig, load_store};
 use tempfile::TempDir;
 
 pub(crate) struct Case {
@@ -37,6 +39,16 @@ impl Case {
     pub(crate) fn named(mut self, file: &str) -> Self {
         self.sources.file = Some(file.into());
         self
+    }
+
+    pub(crate) fn preset(mut self, name: &str) -> Self {
+        self.sources.preset = Some(name.to_owned());
+        self
+    }
+
+    #[cfg(all(feature = "kafka", feature = "nats", feature = "rabbitmq"))]
+    pub(crate) fn load_store(&self) -> Result<StoreConfig, ConfigError> {
+        load_store(&self.sources)
     }
 
     pub(crate) fn load(&self) -> Result<Config, ConfigError> {

@@ -326,7 +326,7 @@ fn the_commented_file_is_valid_when_every_line_is_used() {
             _ => format!("{line}\n"),
         })
         .collect();
-    let config = Case::new().file("postroom.toml", &uncommented).config();
+    let config = Case::new().file("postroom.toml", &uncommented).file("schemas/order.placed@2.json", "{}").config();
     assert_eq!((config.stores.len(), config.routes.len()), (1, 1));
     assert!(config.show().iter().any(|s| s.origin.to_string().starts_with("postroom.toml:")));
 }

@@ -10,6 +10,7 @@ mod crashes;
 mod disk;
 mod failover;
 mod horizon;
+mod inbox;
 mod list;
 mod locks;
 mod numbers;

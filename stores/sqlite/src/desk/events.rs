@@ -15,7 +15,7 @@ const UNMATCHED_AMONG: i64 = 10_000;
 
 pub(super) async fn append(inner: &Inner, events: &[Event]) -> Result<Vec<String>, StoreError> {
     for event in events {
-        inner.limits.check(event)?;
+        inner.check(event)?;
     }
     let (events, now) = (events.to_vec(), inner.now());
     let ids = inner

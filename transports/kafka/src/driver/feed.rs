@@ -85,7 +85,7 @@ impl Driver {
         let Some(outbound) = self.queue.front() else { return Ok(()) };
         let topic = match message::topic(&orders.options, outbound) {
             Ok(name) => match self.topics.get(&name) {
-                Some(topic) => topic,
+                Some(topic) => topic.map_err(|failure| orders.options.missing(failure, outbound)),
                 None => match message::valid_name(&name) {
                     Ok(()) => return self.look_up().await,
                     Err(failure) => Err(failure),

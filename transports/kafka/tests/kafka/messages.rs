@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use postroom_core::{Burial, Event, Failure, FailureKind, JSON, Outbound, Transport};
-use postroom_kafka::{Acks, Compression, KafkaOptions};
+use postroom_kafka::{Acks, Compression, KafkaOptions, UnknownTopic};
 
 use crate::cluster::Cluster;
 use crate::workshop::{deliver, event, events, failure, kafka, options, post, post_to, template};
@@ -141,6 +141,8 @@ async fn every_codec_and_every_choice_of_acks_delivers() {
         let topic = cluster.topic(1, &[]).await;
         let settings = KafkaOptions { compression: codec, acks, ..options(&cluster.brokers, &topic) };
         assert_eq!(kafka(settings.clone()).capabilities().pipelines_key, acks == Acks::All);
+        let retries = KafkaOptions { unknown_topic: UnknownTopic::Retry, ..settings.clone() };
+        assert!(!kafka(retries).capabilities().pipelines_key, "what follows a failed one waits for its turn");
         let mut post = post(settings);
         let sent = events("k", 0..50);
         post.deliver_until_ok(&sent).await;

@@ -78,7 +78,7 @@ impl Stream {
     pub(crate) fn options(&self, port: u16, timeout: Duration) -> NatsOptions {
         let subject = Template::parse(&format!("{}.{{type}}", self.name), &[]).expect("a template");
         let url = SecretUrl::new(format!("nats://127.0.0.1:{port}"));
-        NatsOptions { timeout, ..NatsOptions::new(vec![url], &self.name, subject) }
+        NatsOptions { timeout, stream: Some(self.name.clone()), ..NatsOptions::new(vec![url], subject) }
     }
 
     /// What it has, in order.

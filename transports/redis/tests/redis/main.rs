@@ -11,3 +11,4 @@ mod streams;
 mod stub;
 mod suite;
 mod tls;
+mod window;

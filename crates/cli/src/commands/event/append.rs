@@ -4,9 +4,10 @@ use std::io::{self, Read};
 
 use jiff::Timestamp;
 use postroom_core::{Event, JSON, Limits};
+use postroom_server::transports;
 use serde_json::{Value, json};
 
-use crate::app::App;
+use crate::app::{self, App};
 use crate::args::{StoreArg, help};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::lines;
@@ -65,7 +66,15 @@ pub(crate) async fn run(app: &App, args: AppendArgs) -> Outcome {
     let limits = config.limits;
     let store = args.store.clone();
     let single = args.lines.is_none();
-    let events = if single { vec![one(args, limits)?] } else { lines::read(io::stdin().lock(), limits)? };
+    let meant = app::meant(&config, &store)?;
+    let check = |event: &Event| transports::check(&config, meant, event);
+    let events = if single {
+        let event = one(args, limits)?;
+        check(&event)?;
+        vec![event]
+    } else {
+        lines::read(io::stdin().lock(), limits, check)?
+    };
     if app.global.dry_run {
         note(&format!("would append {}; nothing was appended", count(events.len() as u64, "event")))?;
         return Ok(Exit::Done);

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::super::keys::{Key, Kind, SOME, key, optional};
+use super::super::path::spelt;
 use super::super::read::Read;
 use super::super::tree::Node;
 
@@ -68,7 +69,10 @@ impl Read<'_> {
             }
             (both, _) => {
                 let said = if both.is_some() { "has both `command` and `socket`" } else { "has no `command`" };
-                let hint = "give command = [\"program\", \"argument\"] or socket = \"path\"".to_owned();
+                let variable = format!("POSTROOM_ROUTE__{}__TO__EXEC__COMMAND", spelt(route));
+                let hint = format!(
+                    "give command = [\"program\", \"argument\"] or socket = \"path\"; or set {variable}='[\"program\"]'"
+                );
                 self.problems.at(&exec.place, format!("the exec of route `{route}` {said}"), Some(hint));
                 return None;
             }

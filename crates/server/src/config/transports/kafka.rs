@@ -1,6 +1,6 @@
 //! `to = { kafka = { … } }`.
 
-use postroom_kafka::{Acks, Compression, KafkaOptions, Mechanism, Sasl};
+use postroom_kafka::{Acks, Compression, KafkaOptions, Mechanism, Sasl, UnknownTopic};
 use postroom_tls::TlsFiles;
 
 use super::super::keys::{ANY, Key, Kind, SOME, key, optional};
@@ -18,6 +18,12 @@ pub(super) static KEYS: &[Key] = &[
     optional("topic", Kind::Text, r#""{prefix}.{type|lower}""#, "The topic, made from the event; never created here."),
     optional("prefix", Kind::Text, r#""shop""#, "What {prefix} stands for in `topic` and `dlq_topic`."),
     optional("dlq_topic", Kind::Text, r#""{prefix}.dlq""#, "Where dead events go too, with the reason in headers."),
+    key(
+        "unknown_topic",
+        Kind::Word(&["wait", "retry"]),
+        r#""wait""#,
+        "What becomes of an event whose topic is not there.",
+    ),
     optional("tls", Kind::Either(&Kind::Flag, &Kind::Table(TLS)), "true", "TLS: true, or certificates for it."),
     optional(
         "sasl",
@@ -62,6 +68,10 @@ impl Read<'_> {
         let sasl = parts.get("sasl").and_then(|node| self.sasl(route, node));
         Some(KafkaOptions {
             dlq_topic,
+            unknown_topic: match parts.text("unknown_topic") {
+                Some("retry") => UnknownTopic::Retry,
+                _ => UnknownTopic::Wait,
+            },
             tls,
             sasl,
             acks,
@@ -80,10 +90,13 @@ impl Read<'_> {
 
     fn brokers(&mut self, node: &Node) -> Vec<String> {
         let mut brokers = Vec::new();
-        for entry in node.list().unwrap_or_default() {
-            let Some(text) = entry.text().filter(|text| !text.is_empty()) else { continue };
+        // Variables have them with commas.
+        let list = node.list().unwrap_or_default();
+        let each =
+            list.iter().flat_map(|node| node.text().unwrap_or_default().split(',').map(move |text| (node, text)));
+        for (entry, text) in each.filter(|(_, text)| !text.is_empty()) {
             let port = text.rsplit_once(':').and_then(|(host, port)| (!host.is_empty()).then(|| port.parse::<u16>()));
-            if !matches!(port, Some(Ok(1..))) || text.contains(['/', ',', '@']) || text.contains(char::is_whitespace) {
+            if !matches!(port, Some(Ok(1..))) || text.contains(['/', '@']) || text.contains(char::is_whitespace) {
                 let hint = "write host:port, for instance \"kafka:9092\"".to_owned();
                 self.problems.at(&entry.place, format!("{text:?} is no broker"), Some(hint));
                 continue;

@@ -35,7 +35,7 @@ pub(super) static KEYS: &[Key] = &[
         "A file with the seed of a key to log in with.",
     ),
     optional("credentials_file", Kind::Path, r#""/run/credentials/relay.creds""#, "JWT and key, as nsc writes them."),
-    optional("stream", Kind::Text, r#""ORDERS""#, "The stream that must take the events."),
+    optional("stream", Kind::Text, r#""ORDERS""#, "The stream that must take the events; any by default."),
     optional(
         "subject",
         Kind::Text,
@@ -60,7 +60,8 @@ const LOGINS: [&str; 4] = ["token", "token_file", "nkey_file", "credentials_file
 /// Where it goes, for people.
 pub(super) fn describe(options: &NatsOptions) -> String {
     let server = options.urls.first().map_or_else(String::new, ToString::to_string);
-    format!("nats {} {} at {server}", options.stream, options.subject.as_str())
+    let stream = options.stream.as_ref().map(|stream| format!("{stream} ")).unwrap_or_default();
+    format!("nats {stream}{} at {server}", options.subject.as_str())
 }
 
 /// Tells the routes that go into one stream of each other. By the stream's name alone: a server may be
@@ -70,10 +71,13 @@ pub(in super::super) fn tell_of_each_other(routes: &mut [RouteConfig]) {
         Target::Nats(options) => Some(options.stream.clone()),
         _ => None,
     };
-    let streams: Vec<String> = routes.iter().filter_map(stream).collect();
+    let streams: Vec<Option<String>> = routes.iter().filter_map(stream).collect();
     for route in routes {
         if let Target::Nats(options) = &mut route.to {
-            options.stream_is_shared = streams.iter().filter(|stream| **stream == options.stream).count() > 1;
+            // Without a name it may be the stream of any other route.
+            let same =
+                |other: &&Option<String>| other.is_none() || options.stream.is_none() || **other == options.stream;
+            options.stream_is_shared = streams.iter().filter(same).count() > 1;
         }
     }
 }
@@ -82,11 +86,16 @@ impl Read<'_> {
     pub(super) fn nats(&mut self, route: &str, nats: &Node) -> Option<NatsOptions> {
         let table = nats.table()?;
         let urls = self.broker_urls(route, nats, &["nats", "tls"], r#""nats://localhost:4222""#);
-        let stream = self.required(route, nats, "stream", r#""ORDERS""#).and_then(|node| self.stream_name(node));
+        let stream = table.get("stream").map(|node| self.stream_name(node));
         let subject = self.required(route, nats, "subject", r#""orders.{type}""#).and_then(|node| self.subject(node));
         let tls = table.get("tls").map(|_| self.tls(table));
         let login = self.nats_login(route, table);
         let create = match table.get("create") {
+            Some(node) if stream.is_none() => {
+                let message = format!("route `{route}` says how to create a stream, and names none");
+                self.problems.at(&node.place, message, Some("add stream = \"ORDERS\"".to_owned()));
+                return None;
+            }
             Some(node) => Some(self.create_stream(route, node)?),
             None => None,
         };
@@ -94,7 +103,11 @@ impl Read<'_> {
             return None;
         }
         let timeout = table.duration("timeout");
-        Some(NatsOptions { tls, login: login?, create, timeout, ..NatsOptions::new(urls, stream?, subject?) })
+        let stream = match stream {
+            Some(name) => Some(name?.to_owned()),
+            None => None,
+        };
+        Some(NatsOptions { tls, login: login?, stream, create, timeout, ..NatsOptions::new(urls, subject?) })
     }
 
     fn stream_name<'n>(&mut self, node: &'n Node) -> Option<&'n str> {

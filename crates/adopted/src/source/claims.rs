@@ -1,0 +1,83 @@
+//! Claims in columns: rows say that they are claimed, since when and how often. The last is the fence.
+
+use std::sync::Arc;
+
+use postroom_core::{Budget, Delivery, Failure, StoreError};
+use serde_json::{Value, json};
+
+use super::row::Due;
+use super::settle::Sorted;
+use super::{Out, SHARED, Shared};
+use crate::ground::{Dialect, Row, Statement};
+use crate::layout::Claimed;
+use crate::sql::Claims;
+use crate::store::clock;
+
+impl Shared {
+    /// Claims what is due. What was claimed too often to believe in it is given up.
+    pub(super) async fn claim(
+        &self,
+        claims: &Claims,
+        claimed: &Claimed,
+        budget: Budget,
+    ) -> Result<(Vec<Delivery>, bool), StoreError> {
+        let rows = self.claimed_rows(claims, budget.rows).await?;
+        let more = rows.len() >= budget.rows;
+        let (mut good, mut bad) = (Vec::with_capacity(rows.len()), Vec::new());
+        for row in rows {
+            let Due { row, attempts: claims, event, .. } = Due::read(&self.inner.layout, self.inner.limits, row);
+            let worn_out = claimed.claims_max.is_some_and(|max| claims > max);
+            // This claim is not a failure yet.
+            let out = Out { fence: Some(claims), ..Out::read(row, claims.saturating_sub(1), None) };
+            match event {
+                Ok(_) if worn_out => {
+                    let why = format!("it was claimed {} times and never finished", claims - 1);
+                    bad.push((out, Failure::permanent("layout.abandoned", why)));
+                }
+                Ok(event) => good.push((out, event)),
+                Err(why) => bad.push(why.of(out)),
+            }
+        }
+        if !bad.is_empty() {
+            self.bury(SHARED.term, bad).await?;
+        }
+        let mut state = self.state();
+        let deliveries = good.into_iter().map(|(out, event)| self.hand_out(&mut state, SHARED, out, event)).collect();
+        Ok((deliveries, more))
+    }
+
+    async fn claimed_rows(&self, claims: &Claims, limit: usize) -> Result<Vec<Row>, StoreError> {
+        let (inner, ground) = (&self.inner, &self.inner.ground);
+        let in_hand = json!(self.state().rows).to_string();
+        let of = |text: &Arc<str>, list: String| {
+            Statement::new(Arc::clone(text)).bind(&inner.layout_name).bind(clock()).bind(list)
+        };
+        let claim = of(&claims.claim, in_hand).bind(limit.to_string());
+        let rows = ground.run("take", vec![claim]).await?.into_iter().next().unwrap_or_default();
+        if ground.dialect() == Dialect::Postgres || rows.is_empty() {
+            return Ok(rows);
+        }
+        let ids: Vec<&str> = rows.iter().filter_map(|row| row.first()?.as_deref()).collect();
+        let found = ground.look("take", vec![of(&claims.claimed, json!(ids).to_string())]).await?;
+        Ok(found.into_iter().next().unwrap_or_default())
+    }
+
+    /// Gives up what is in our hands, so that others need not wait until the claims are over.
+    pub(super) async fn give_claims_back(&self) -> Result<(), StoreError> {
+        let mut sorted = Sorted::default();
+        self.state().out.values().for_each(|out| sorted.give_back(out));
+        if sorted.is_empty() { Ok(()) } else { self.write(SHARED.term, &sorted).await.map(drop) }
+    }
+
+    /// The renewal of what is in our hands; nothing when that is nothing.
+    pub(super) fn refresh(&self, claims: &Claims) -> Option<Statement> {
+        let rows: Vec<Value> = self
+            .state()
+            .out
+            .values()
+            .map(|out| json!({"id": out.row, "fence": out.fence.map(|n| n.to_string())}))
+            .collect();
+        let statement = Statement::new(Arc::clone(&claims.refresh)).bind(&self.inner.layout_name).bind(clock());
+        (!rows.is_empty()).then(|| statement.bind(json!(rows).to_string()))
+    }
+}

@@ -1,0 +1,140 @@
+//! Row locks: a take is a transaction that is held while its rows are delivered, and committed with their verdicts.
+//!
+//! Verdicts are written when the last row of a take has one: before that a commit would let go of the others. So a crash
+//! repeats what is out, which is never more than the relay may have in flight.
+
+use std::sync::Arc;
+
+use postroom_core::{Budget, Delivery, LaneTerm, Settlement, Standing, StoreError};
+
+use super::row::Due;
+use super::settle::Sorted;
+use super::{LANE, Out, Shared};
+use crate::ground::{Held, Rows, Statement};
+use crate::store::clock;
+
+/// A take whose rows are locked.
+pub(super) struct HeldTake {
+    held: Box<dyn Held>,
+    /// Rows without a verdict.
+    open: usize,
+    verdicts: Sorted,
+}
+
+impl Shared {
+    /// Locks what is due and nobody else has.
+    pub(super) async fn lock(&self, budget: Budget) -> Result<(Vec<Delivery>, bool), StoreError> {
+        let (inner, ground) = (&self.inner, &self.inner.ground);
+        let (bound, out, held) = {
+            let state = self.state();
+            (state.bound, state.out.len(), state.held.len())
+        };
+        let takes = ground.holds_max();
+        let limit = budget.rows.min(bound.div_ceil(takes.max(1))).min(bound.saturating_sub(out));
+        if limit == 0 || held >= takes {
+            // The end of a take wakes us.
+            return Ok((Vec::new(), false));
+        }
+        let of = |text: &Arc<str>| {
+            let statement = Statement::new(Arc::clone(text)).bind(&inner.layout_name).bind(clock());
+            statement.bind("[]").bind(limit.to_string())
+        };
+        let any = ground.look("take", vec![of(&self.takes.any)]).await?;
+        if any.first().is_none_or(Rows::is_empty) {
+            return Ok((Vec::new(), false));
+        }
+        let (rows, held) = ground.hold("take", of(&self.takes.first)).await?;
+        let more = rows.len() >= limit;
+        let (mut good, mut verdicts) = (Vec::with_capacity(rows.len()), Sorted::default());
+        for row in rows {
+            let Due { row, attempts, event, .. } = Due::read(&inner.layout, inner.limits, row);
+            // Nobody can change it while we hold its lock.
+            let out = Out::read(row, attempts, None);
+            match event {
+                Ok(event) => good.push((out, event)),
+                Err(why) => {
+                    let (out, failure) = why.of(out);
+                    self.give_up(&mut verdicts, &out, &failure);
+                }
+            }
+        }
+        if good.is_empty() {
+            // Nothing, or nothing that can be delivered.
+            let write = self.statements(0, &verdicts);
+            held.finish("take", write.statements).await?;
+            return Ok((Vec::new(), more));
+        }
+        let mut state = self.state();
+        state.handles += 1;
+        let lane = LaneTerm { lane: LANE, term: state.handles };
+        state.held.insert(lane.term, HeldTake { held, open: good.len(), verdicts });
+        let deliveries = good.into_iter().map(|(out, event)| self.hand_out(&mut state, lane, out, event)).collect();
+        Ok((deliveries, more))
+    }
+
+    /// Keeps verdicts, and ends the takes that have all of theirs.
+    pub(super) async fn settle_locked(&self, settlements: &[Settlement]) -> Standing {
+        let (mut complete, mut lost) = (Vec::new(), Vec::new());
+        {
+            let mut state = self.state();
+            for settlement in settlements {
+                let term = settlement.lane.term;
+                let (Some(out), Some(take)) = (state.remove(settlement.handle), state.held.get_mut(&term)) else {
+                    lost.push(settlement.lane);
+                    continue;
+                };
+                take.verdicts.add(&out, settlement);
+                take.open -= 1;
+                if take.open == 0 {
+                    complete.extend(state.held.remove(&term).map(|take| (settlement.lane, take)));
+                }
+            }
+        }
+        for (lane, take) in complete {
+            if !self.end(take).await {
+                lost.push(lane);
+            }
+        }
+        lost.dedup();
+        self.inner.wake.wake();
+        let mut standing = self.state().standing(false);
+        standing.lost.extend(lost);
+        standing
+    }
+
+    /// Ends every take with the verdicts it has; what has none is anybody's.
+    pub(super) async fn end_all(&self) {
+        let takes: Vec<HeldTake> = {
+            let mut state = self.state();
+            state.out.clear();
+            state.rows.clear();
+            state.held.drain().map(|(_, take)| take).collect()
+        };
+        for take in takes {
+            self.end(take).await;
+        }
+    }
+
+    /// Writes the verdicts and commits. When that fails, the locks are gone, and with them our word on these rows.
+    async fn end(&self, take: HeldTake) -> bool {
+        let write = self.statements(0, &take.verdicts);
+        match take.held.finish("settle", write.statements).await {
+            Ok(results) => {
+                for (n, rows) in write.marked {
+                    self.compare(results.get(n), rows);
+                }
+                true
+            }
+            Err(error) => {
+                tracing::warn!(route = self.route.name, %error, "rows that were being delivered are no longer locked; they come again");
+                false
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for HeldTake {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HeldTake").field("open", &self.open).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,135 @@
+//! Looks at a table nobody here has seen: the catalogue and a sample of its rows, never more than a bounded number of them.
+//! What is made of it is [`crate::guess`]'s.
+
+mod catalogue;
+mod rehearse;
+mod sample;
+mod watch;
+
+use std::sync::Arc;
+
+use postroom_core::{StoreError, StoreErrorKind};
+
+pub use rehearse::{Head, Rehearsal, rehearse};
+pub use watch::{Session, Watched, watch};
+
+use crate::ground::{Dialect, Ground, Statement};
+use crate::guess::Facts;
+use crate::guess::index::{self, Advice};
+use crate::layout::{Layout, State, TableName};
+use crate::sql::columns::Columns;
+
+/// What a table is like.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Survey {
+    /// What guesses are made from.
+    pub facts: Facts,
+    /// Its columns by name.
+    pub columns: Columns,
+    /// What this user may do with it.
+    pub rights: Rights,
+    /// Whether a policy of the server hides rows of it from this user.
+    pub hidden: bool,
+    /// The schema of our own tables.
+    schema: String,
+}
+
+/// What a user may do with a table.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rights {
+    /// Who; empty where the database has no users.
+    pub user: String,
+    /// Read it.
+    pub select: bool,
+    /// Change rows.
+    pub update: bool,
+    /// Delete rows.
+    pub delete: bool,
+}
+
+impl Survey {
+    /// The statements that give this user what a relay needs, for somebody who may run them.
+    pub fn grants(&self, layout: &Layout) -> Option<String> {
+        let rights = &self.rights;
+        let (marks, name) = match layout.state {
+            State::Presence => (rights.delete, "delete"),
+            State::Words { .. } | State::Stamp(_) | State::Flag(_) => (rights.update, "update"),
+        };
+        (!marks).then(|| grant(&format!("select, {name}"), &self.facts.table, &rights.user))
+    }
+
+    /// What is to be said about its indexes.
+    pub fn indexes(&self, layout: &Layout) -> Advice {
+        index::advice(&self.facts, layout, &self.columns, &self.schema)
+    }
+
+    /// Whether the proposed index calls a function that the first relay makes.
+    pub fn index_needs_our_functions(&self, layout: &Layout) -> bool {
+        index::needs_our_functions(layout, &self.columns, self.facts.dialect)
+    }
+}
+
+/// Looks at a table.
+pub async fn survey(ground: &Arc<dyn Ground>, table: &TableName) -> Result<Survey, StoreError> {
+    let found = ground.table(table).await.map_err(|error| with_grant(error, table))?;
+    let Some((name, columns)) = found else { return Err(no_table(ground, table).await) };
+    let (kind, rights, hidden) = catalogue::relation(ground.as_ref(), &name).await?;
+    if let Some(kind) = kind {
+        let message = format!("{name} is {kind}: rows of it cannot be marked");
+        return Err(
+            StoreError::new(StoreErrorKind::Invalid, "adopt", message).hint("adopt the table that holds the rows")
+        );
+    }
+    if !rights.select {
+        let message = format!("{} may not read {name}", rights.user);
+        return Err(StoreError::new(StoreErrorKind::Refused, "adopt", message)
+            .hint(format!("run as its owner: {}", grant("select, update", &name, &rights.user))));
+    }
+    let mut facts = catalogue::facts(ground.as_ref(), name, &columns).await?;
+    sample::add(ground.as_ref(), &mut facts).await?;
+    Ok(Survey { facts, columns, rights, hidden, schema: ground.schema().to_owned() })
+}
+
+/// Whether an error says something about the table: that it is too large to be read so, or holds what cannot be read.
+pub fn says_something(error: &StoreError) -> bool {
+    use StoreErrorKind as K;
+    error.operation == "adopt" && matches!(error.kind, K::Busy | K::Invalid | K::Other)
+}
+
+fn grant(what: &str, table: &TableName, user: &str) -> String {
+    let usage =
+        table.schema.as_ref().map_or_else(String::new, |schema| format!("grant usage on schema {schema} to {user}; "));
+    format!("{usage}grant {what} on {table} to {user};")
+}
+
+/// The server says that something is forbidden before it says who asked: the right is named all the same.
+fn with_grant(error: StoreError, table: &TableName) -> StoreError {
+    if error.kind != StoreErrorKind::Refused {
+        return error;
+    }
+    let statement = grant("select, update", table, "USER");
+    error.hint(format!("run as its owner, with this user in the place of USER: {statement}"))
+}
+
+/// No such table; names those that may be meant.
+async fn no_table(ground: &Arc<dyn Ground>, table: &TableName) -> StoreError {
+    let statement = match ground.dialect() {
+        Dialect::Postgres => {
+            "select format('%I.%I', n.nspname, c.relname) from pg_class c join pg_namespace n on n.oid = c.relnamespace \
+             where c.relkind in ('r', 'p') and n.nspname not in ('pg_catalog', 'information_schema') \
+             and c.relname ~* 'outbox|event|message|queue' order by 1 limit 10"
+        }
+        Dialect::Sqlite => {
+            "select name from sqlite_schema where type = 'table' and name not like 'sqlite_%' and name not like 'postroom_%' \
+             order by 1 limit 10"
+        }
+    };
+    let found = ground.look("adopt", vec![Statement::new(statement)]).await.unwrap_or_default();
+    let names: Vec<String> = found.into_iter().flatten().filter_map(|row| row.into_iter().next().flatten()).collect();
+    let hint = if names.is_empty() {
+        "check its name and schema, and the database in the store's url".to_owned()
+    } else {
+        format!("there are {}; names are taken as they are written, upper case and all", names.join(", "))
+    };
+    StoreError::new(StoreErrorKind::Invalid, "adopt", format!("there is no table {table}")).hint(hint)
+}

@@ -1,0 +1,392 @@
+//! Tables nobody here has seen: what `adopt` prints is a configuration that works, and what it says is true.
+
+#![allow(clippy::unwrap_used, reason = "what cannot be made or run fails the test")]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::{fs, thread};
+
+use crate::adopted::sql;
+use crate::docs;
+use crate::postgres::{Shop, User};
+use crate::world::{Said, World};
+
+/// A table as some team has it.
+struct Foreign {
+    table: &'static str,
+    /// Makes it with two rows to be sent.
+    create: &'static str,
+    /// What the report must say.
+    said: &'static [&'static str],
+    /// What the file must have.
+    printed: &'static [&'static str],
+    /// A query that is `true` once both are delivered.
+    delivered: &'static str,
+}
+
+const ON_POSTGRES: &[Foreign] = &[
+    Foreign {
+        table: "outboxevent",
+        create: "create table outboxevent (id uuid primary key default gen_random_uuid(), aggregatetype varchar(255) not null, \
+                 aggregateid varchar(255) not null, type varchar(255) not null, payload jsonb);
+                 insert into outboxevent (aggregatetype, aggregateid, type, payload) \
+                 values ('order', 'o-1', 'OrderPlaced', '{}'), ('order', 'o-2', 'OrderPlaced', '{}')",
+        said: &["delivered rows are DELETED", "no column tells the order"],
+        printed: &["aggregate_id = \"aggregateid\"", "# nothing tells a row's state: delivered rows are DELETED"],
+        delivered: "select count(*) = 0 from outboxevent",
+    },
+    Foreign {
+        table: "outbox_items",
+        create: "create table outbox_items (id bigserial primary key, uuid uuid not null unique default gen_random_uuid(), \
+                 event_name varchar not null, event_key varchar not null, bucket integer not null, status integer not null default 0, \
+                 options jsonb, payload jsonb not null, errors_count integer not null default 0, error_log text, \
+                 processed_at timestamp, created_at timestamp not null default now(), updated_at timestamp not null default now());
+                 insert into outbox_items (event_name, event_key, bucket, payload, status, processed_at) \
+                 values ('order_created', 'o-1', 1, '{}', 1, now()), ('order_created', 'o-1', 1, '{}', 3, null);
+                 insert into outbox_items (event_name, event_key, bucket, payload) \
+                 values ('order_created', 'o-1', 1, '{}'), ('order_paid', 'o-1', 1, '{}')",
+        said: &["unsure: state.known = [\"3\"]: what 3 means is not known", "not used: bucket, options, updated_at"],
+        printed: &["id = \"uuid\"", "pending = \"0\"", "done = \"1\"", "attempts = \"errors_count\"", "order = [\"id\"]"],
+        delivered: "select count(*) = 3 and bool_and(processed_at is not null) from outbox_items where status = 1",
+    },
+    Foreign {
+        table: "messages",
+        create: "create table messages (message_id uuid primary key default gen_random_uuid(), topic text not null, body text not null, \
+                 created timestamptz not null default now(), processed boolean not null default false);
+                 insert into messages (topic, body) values ('order.placed', '{\"n\":1}'), ('order.placed', '{\"n\":2}')",
+        said: &["unsure: event.type = \"topic\"", "nobody else changed rows"],
+        printed: &["order = [\"created\", \"message_id\"]", "flag = \"processed\"", "row = \"message_id\"", "payload = \"body\""],
+        delivered: "select bool_and(processed) from messages",
+    },
+    Foreign {
+        table: "typed_outbox",
+        create: "create type outbox_state as enum ('new', 'sent', 'dead');
+                 create table typed_outbox (id uuid primary key default gen_random_uuid(), event_type text not null, \
+                 payload json not null, state outbox_state not null default 'new', created_at timestamptz not null default now(), \
+                 tenant_id uuid, \"correlationId\" text);
+                 insert into typed_outbox (event_type, payload) values ('order.placed', '{}'), ('order.placed', '{}')",
+        said: &["none leads to pending rows"],
+        printed: &["done = \"sent\"", "dead = \"dead\"", "tenant = \"tenant_id\"", "correlation_id = \"correlationId\""],
+        delivered: "select bool_and(state = 'sent') from typed_outbox",
+    },
+    Foreign {
+        table: "billing_events",
+        create: "create table billing_events (id varchar(26) primary key, subject text not null, tenant_id text not null, \
+                 resource_id text, payload jsonb not null, created_at timestamptz not null default now());
+                 insert into billing_events (id, subject, tenant_id, payload) values \
+                 ('1', 'invoice.paid', 't', '{\"n\":1,\"outbox_status\":\"pending\"}'), \
+                 ('2', 'invoice.paid', 't', '{\"n\":1,\"outbox_status\":\"pending\",\"outbox_retry_count\":0}'), \
+                 ('3', 'invoice.paid', 't', '{\"n\":1,\"outbox_status\":\"dispatched\"}')",
+        said: &["where (\"payload\" ->> 'outbox_status') = 'pending';"],
+        printed: &["word = \"payload.outbox_status\"", "done = \"dispatched\"", "payload_without = ["],
+        delivered: "select bool_and(payload ->> 'outbox_status' = 'dispatched') from billing_events",
+    },
+    Foreign {
+        table: "public.outbox",
+        create: "create table outbox (id varchar(26) primary key, aggregate_type varchar(100) not null, \
+                 aggregate_id varchar(26) not null, event_type varchar(100) not null, payload jsonb not null, \
+                 created_at timestamptz not null, published_at timestamptz, retry_count integer not null default 0);
+                 create index ix_outbox_unpublished on outbox (created_at) where published_at is null;
+                 insert into outbox values ('1', 'Payment', 'p', 'PaymentAuthorized', '{}', now()), \
+                 ('2', 'Payment', 'p', 'PaymentDeclined', '{}', now())",
+        said: &["ix_outbox_unpublished finds due rows in the order of reading"],
+        printed: &["stamp = \"published_at\"", "ordered = true", "attempts = \"retry_count\""],
+        delivered: "select bool_and(published_at is not null) from outbox",
+    },
+];
+
+const ON_SQLITE: &[Foreign] = &[
+    Foreign {
+        table: "outbox_items",
+        create: "create table outbox_items (id integer primary key, uuid varchar not null, event_name varchar not null, \
+                 event_key varchar not null, status integer not null default 0, payload text not null, \
+                 errors_count integer not null default 0, error_log text, processed_at datetime, created_at datetime not null); \
+                 insert into outbox_items (uuid, event_name, event_key, payload, created_at) \
+                 values ('u-1', 'order_created', 'o-1', '{}', '2026-01-01 00:00:00'), ('u-2', 'order_paid', 'o-1', '{}', '2026-01-01 00:00:00')",
+        said: &["unsure: state.done = \"1\""],
+        printed: &["id = \"uuid\"", "pending = \"0\"", "done_at = \"processed_at\"", "occurred_at = \"created_at\""],
+        delivered: "select case when sum(status = 1 and processed_at is not null) = 2 then 'true' end from outbox_items",
+    },
+    Foreign {
+        table: "messages",
+        create: "create table messages (id text primary key, type text not null, data text not null, processed boolean not null default false); \
+                 insert into messages (id, type, data) values ('a', 'order.placed', '{}'), ('b', 'order.placed', '{}')",
+        said: &["no column tells the order"],
+        printed: &["flag = \"processed\"", "payload = \"data\""],
+        delivered: "select case when sum(processed) = 2 then 'true' end from messages",
+    },
+    Foreign {
+        table: "outbox",
+        create: "create table outbox (id text primary key, aggregatetype text not null, aggregateid text not null, type text not null, \
+                 payload text); insert into outbox values ('a', 'order', 'o-1', 'OrderPlaced', '{}'), ('b', 'order', 'o-1', 'OrderPaid', '{}')",
+        said: &["delivered rows are DELETED"],
+        printed: &["aggregate_type = \"aggregatetype\""],
+        delivered: "select case when count(*) = 0 then 'true' end from outbox",
+    },
+];
+
+fn check(foreign: &Foreign, said: &Said) {
+    assert_eq!(said.code, 0, "{}: {}", foreign.table, said.stderr);
+    for text in foreign.said {
+        assert!(said.stderr.contains(text), "{}: {text}\n{}", foreign.table, said.stderr);
+    }
+    for text in foreign.printed {
+        assert!(said.stdout.contains(text), "{}: {text}\n{}", foreign.table, said.stdout);
+    }
+    assert!(said.stderr.contains("2 rows due"), "{}", said.stderr);
+}
+
+/// A relay with the configuration that is there.
+fn relay(world: &World) -> String {
+    world.ok(&["config", "check"]);
+    let said = world.run(&["relay", "run", "--drain"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    said.stdout
+}
+
+#[test]
+fn what_is_printed_for_a_table_on_postgresql_delivers_its_rows() {
+    let shop = Shop::bare();
+    for foreign in ON_POSTGRES {
+        shop.sql(foreign.create);
+        shop.config(&shop.database.url(), "");
+        let tables = shop.one("select count(*) from pg_class");
+        let said = shop.world.run(&["adopt", foreign.table, "--watch", "0s"]);
+        check(foreign, &said);
+        assert_eq!(shop.one("select count(*) from pg_class"), tables, "{} made something", foreign.table);
+        shop.config(&shop.database.url(), &said.stdout);
+        let printed = relay(&shop.world);
+        assert_eq!(printed.lines().count(), 2, "{}: {printed}", foreign.table);
+        assert_eq!(shop.one(foreign.delivered), "true", "{}", foreign.table);
+    }
+}
+
+#[test]
+fn what_is_printed_for_a_table_on_sqlite_delivers_its_rows() {
+    for foreign in ON_SQLITE {
+        let world = World::bare();
+        for statement in foreign.create.split("; ") {
+            sql(&world, statement);
+        }
+        fs::remove_file(world.path("postroom.toml")).unwrap();
+        let url = format!("sqlite://{}", world.path("shop.db").display());
+        let run = |args: &[&str]| {
+            let output = world.command(args).env("DATABASE_URL", &url).output().unwrap();
+            let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+            Said { code: output.status.code().unwrap(), stdout: text(output.stdout), stderr: text(output.stderr) }
+        };
+        let said = run(&["adopt", foreign.table, "--watch", "0s"]);
+        check(foreign, &said);
+        world.write("postroom.toml", &said.stdout);
+        assert_eq!(run(&["config", "check"]).code, 0);
+        let relayed = run(&["relay", "run", "--drain"]);
+        assert_eq!((relayed.code, relayed.stdout.lines().count()), (0, 2), "{}: {}", foreign.table, relayed.stderr);
+        assert_eq!(sql(&world, foreign.delivered), ["true"], "{}", foreign.table);
+    }
+}
+
+#[test]
+fn odd_names_are_quoted_wherever_they_stand() {
+    let shop = Shop::bare();
+    let table = "\"My Schema\".\"Odd.Täble \"\"x\"\"; drop\"";
+    shop.sql(&format!(
+        "create schema \"My Schema\"; create table {table} (\"i'd\" text, \"Event Type\" text not null, \"pay.load\" jsonb not null, \
+         \"sta\"\"tus\" text not null default 'it''s new', \"${{HOME}}\" text, \"Größe\" text, created_at timestamptz default now());
+         insert into {table} (\"i'd\", \"Event Type\", \"pay.load\") values ('1', 'order.placed', '{{}}'), ('2', 'order.placed', '{{}}')"
+    ));
+    let said = shop.world.run(&["adopt", table, "--watch", "0s", "--set", "state.done=it's sent"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert!(said.stderr.contains("nothing makes \"i'd\" unique"), "{}", said.stderr);
+    assert!(said.stderr.contains("create index concurrently"), "{}", said.stderr);
+    let index = shop.world.json(&["adopt", table, "--watch", "0s", "--set", "state.done=it's sent"])["index"].clone();
+    for statement in index["create"].as_array().unwrap() {
+        shop.sql(statement.as_str().unwrap());
+    }
+    shop.config(&shop.database.url(), &said.stdout);
+    assert_eq!(relay(&shop.world).lines().count(), 2);
+    assert_eq!(shop.one(&format!("select bool_and(\"sta\"\"tus\" = 'it''s sent') from {table}")), "true");
+}
+
+#[test]
+fn what_cannot_be_adopted_is_said_with_the_next_step() {
+    let shop = Shop::bare();
+    shop.sql(
+        "create table event_outbox (id uuid primary key, event_type text not null, payload jsonb not null, sent_at timestamptz);
+         create view outbox_view as select * from event_outbox;
+         create table blobs (id bigint primary key, proto_payload bytea, event_name text, status text);
+         create schema hidden; create table hidden.outbox as table event_outbox",
+    );
+    let refused = |args: &[&str], code: i32, texts: &[&str]| {
+        let said = shop.world.run(args);
+        assert_eq!((said.code, said.stdout.as_str()), (code, ""), "{args:?}: {}", said.stderr);
+        for text in texts {
+            assert!(said.stderr.contains(text), "{args:?}: {text}\n{}", said.stderr);
+        }
+    };
+    refused(&["adopt", "outbox_view"], 2, &["public.outbox_view is a view", "adopt the table that holds the rows"]);
+    refused(&["adopt", "Event_Outbox"], 2, &["there is no table Event_Outbox", "public.event_outbox"]);
+    refused(&["adopt", "event outbox"], 2, &["double quotes"]);
+    refused(
+        &["adopt", "blobs"],
+        2,
+        &["public.blobs shows no `event.payload`", "proto_payload is bytea", "--set event.payload=…"],
+    );
+    refused(
+        &["adopt", "event_outbox", "--set", "event.colour=id"],
+        2,
+        &["unknown key `store.main.layout.event.colour`"],
+    );
+    refused(
+        &["adopt", "event_outbox", "--set", "event.type=colour"],
+        1,
+        &["has no column colour", "it has event_type"],
+    );
+    let layout = "[store.main.layout]\ntable = \"event_outbox\"\norder = [\"id\"]\nstate = { stamp = \"sent_at\" }\n";
+    shop.config(&shop.database.url(), layout);
+    refused(&["adopt", "event_outbox"], 2, &["store `main` adopts event_outbox already"]);
+    let user = User::new(&shop);
+    shop.config(&shop.url_of(&user.name), "");
+    let grant = format!("grant select, update on public.event_outbox to {}", user.name);
+    refused(&["adopt", "event_outbox"], 4, &["may not read public.event_outbox", &grant]);
+    refused(
+        &["adopt", "hidden.outbox"],
+        4,
+        &["permission denied for schema hidden", "grant select, update on hidden.outbox"],
+    );
+    shop.sql(&format!("grant select on event_outbox to {}", user.name));
+    let said = shop.world.run(&["adopt", "event_outbox", "--watch", "0s"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert!(said.stderr.contains("this user may not mark rows") && said.stderr.contains(&grant), "{}", said.stderr);
+}
+
+#[test]
+fn a_row_that_cannot_be_read_fails_the_dry_run_and_not_the_layout() {
+    let shop = Shop::bare();
+    shop.sql(
+        "create table events (id text primary key, type text not null, payload text not null, created_at timestamptz default now());
+         insert into events (id, type, payload) select n, 'order.placed', '{\"outbox_status\":\"pending\"}' from generate_series(1, 2) n",
+    );
+    let said = shop.world.run(&["adopt", "events", "--watch", "0s"]);
+    assert!(said.stderr.contains("dry run: 2 rows due"), "{}", said.stderr);
+    assert!(said.stderr.contains("the index calls a function that `store migrate up` makes"), "{}", said.stderr);
+    shop.sql("insert into events (id, type, payload) values ('0', 'order.placed', 'no JSON')");
+    let said = shop.world.run(&["adopt", "events", "--watch", "0s"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert!(said.stderr.contains("dry run: FAILED"), "{}", said.stderr);
+    assert!(said.stderr.contains("rows could not be compared"), "{}", said.stderr);
+    shop.config(&shop.database.url(), &said.stdout);
+    assert_eq!(relay(&shop.world).lines().count(), 2);
+    let index = said.stderr.lines().find_map(|line| line.trim().strip_prefix("run it yourself: ")).unwrap();
+    shop.sql(index);
+}
+
+#[test]
+fn the_page_of_adopted_tables_works_as_it_says() {
+    let world = World::bare();
+    sql(
+        &world,
+        "create table event_outbox (id text primary key, event_type text not null, payload text not null, published_at datetime)",
+    );
+    sql(&world, "insert into event_outbox (id, event_type, payload) values ('a', 'order.placed', '{}')");
+    fs::remove_file(world.path("postroom.toml")).unwrap();
+    let page = docs::page("docs/adopted.md");
+    let block = docs::blocks(&page, "console").into_iter().find(|block| block.contains("postroom adopt")).unwrap();
+    let url = format!("sqlite://{}", world.path("shop.db").display());
+    let script = block.replace("$ ", "").replace("postgres://shop@db/shop", &url) + "postroom relay run --drain\n";
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_postroom")).parent().unwrap().display();
+    let path = format!("{program}:{}", std::env::var("PATH").unwrap());
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-ec", &script]).current_dir(world.folder()).env_clear().env("PATH", path).env("HOME", world.folder());
+    let output = shell.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(sql(&world, "select id from event_outbox where published_at is not null"), ["a"]);
+}
+
+/// Runs something again and again beside something else.
+fn beside<T>(mut work: impl FnMut() + Send, main: impl FnOnce() -> T) -> T {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                work();
+            }
+        });
+        let result = main();
+        stop.store(true, Ordering::Relaxed);
+        result
+    })
+}
+
+#[test]
+fn a_dispatcher_that_still_runs_is_noticed_on_postgresql() {
+    let shop = Shop::bare();
+    shop.sql(
+        "create table event_outbox (id bigserial primary key, event_type text not null, payload jsonb not null, sent_at timestamptz);
+         insert into event_outbox (event_type, payload) select 'order.placed', '{}' from generate_series(1, 2000)",
+    );
+    // Somebody at work on another table is nobody's business.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut other = runtime.block_on(<sqlx::PgConnection as sqlx::Connection>::connect(&shop.database.url())).unwrap();
+    runtime.block_on(sqlx::query("create table event_outbox_old (update int)").execute(&mut other)).unwrap();
+    let quiet = shop.world.json(&["adopt", "event_outbox", "--watch", "100ms"]);
+    assert_eq!(
+        quiet["others"],
+        serde_json::json!({"changed": 0, "done": 0, "updated": 0, "deleted": 0, "sessions": [], "blind": false})
+    );
+    let url = format!("{}?application_name=old-dispatcher", shop.database.url());
+    let mut connection = runtime.block_on(<sqlx::PgConnection as sqlx::Connection>::connect(&url)).unwrap();
+    let mut work = || {
+        let claim = "update event_outbox set sent_at = now() where id = (select min(id) from event_outbox where sent_at is null)";
+        runtime.block_on(sqlx::query(claim).execute(&mut connection)).unwrap();
+    };
+    work();
+    let said = beside(work, || shop.world.run(&["adopt", "event_outbox", "--watch", "500ms"]));
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    for text in ["WARNING: stop the old dispatcher first", "became done", "updates rows (old-dispatcher"] {
+        assert!(said.stderr.contains(text), "{text}\n{}", said.stderr);
+    }
+}
+
+#[test]
+fn a_dispatcher_that_still_runs_is_noticed_on_sqlite() {
+    let world = World::bare();
+    sql(
+        &world,
+        "create table event_outbox (id integer primary key, event_type text not null, payload text not null, sent_at datetime)",
+    );
+    sql(
+        &world,
+        "with recursive n(n) as (select 1 union all select n + 1 from n where n < 3000) \
+         insert into event_outbox (event_type, payload) select 'order.placed', '{}' from n",
+    );
+    world.write("postroom.toml", &format!("[store.main]\nurl = \"sqlite://{}\"\n", world.path("shop.db").display()));
+    let work = || {
+        let claim = "update event_outbox set sent_at = current_timestamp where id = (select min(id) from event_outbox where sent_at is null)";
+        sql(&world, claim);
+    };
+    let said = beside(work, || world.run(&["adopt", "event_outbox", "--watch", "500ms"]));
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert!(said.stderr.contains("WARNING: stop the old dispatcher first"), "{}", said.stderr);
+}
+
+#[test]
+fn the_index_it_proposes_is_the_one_that_polls_use() {
+    let shop = Shop::bare();
+    shop.sql(
+        "create table billing_events (id text primary key, subject text not null, payload jsonb not null, created_at timestamptz not null);
+         insert into billing_events select n::text, 'invoice.paid', \
+         jsonb_build_object('n', n, 'outbox_status', case when n % 1000 = 0 then 'pending' else 'dispatched' end), \
+         now() + n * interval '1 second' from generate_series(1, 20000) n; analyze billing_events",
+    );
+    let found = shop.world.json(&["adopt", "billing_events", "--watch", "0s"]);
+    assert_eq!((&found["index"]["served_by"], &found["dry_run"]["due"]), (&serde_json::Value::Null, &20.into()));
+    let create = found["index"]["create"][0].as_str().unwrap();
+    shop.sql(create);
+    let used = "select idx_scan from pg_stat_all_indexes where indexrelname = 'billing_events_pending_idx'";
+    assert_eq!(shop.one(used), "0");
+    let found = shop.world.json(&["adopt", "billing_events", "--watch", "0s"]);
+    assert_eq!(
+        found["index"],
+        serde_json::json!({"served_by": "billing_events_pending_idx", "in_order": true, "create": []})
+    );
+    assert_ne!(shop.one(used), "0", "{create}");
+}

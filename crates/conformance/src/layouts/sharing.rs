@@ -1,0 +1,144 @@
+//! Relays that share a table: by claims in columns, or by locks.
+
+use std::time::Duration;
+
+use postroom_core::{Selection, Verdict};
+
+use super::bench::{Bench, dead, delivered, ids, retry};
+use super::sample::CLAIMS_MAX;
+
+pub async fn relays_share_the_rows_and_none_has_what_another_has(bench: &Bench) {
+    bench.insert(6, None).await;
+    let (first, second) = (bench.worker("a").await, bench.worker("b").await);
+    let mine = first.take_some(4).await;
+    let theirs = second.take_all().await;
+    assert_eq!((ids(&mine), ids(&theirs)), (vec!["row-0", "row-1", "row-2", "row-3"], vec!["row-4", "row-5"]));
+    first.settle(mine.iter().map(|delivery| (delivery, delivered()))).await;
+    second.settle(theirs.iter().map(|delivery| (delivery, delivered()))).await;
+    let status = &bench.desk.routes().await.unwrap()[0].status;
+    assert_eq!((status.delivered, status.due), (6, 0));
+    assert!(first.take_all().await.is_empty());
+}
+
+/// Makes every claim look this old.
+async fn age(bench: &Bench, by: Duration) {
+    let seconds = by.as_secs();
+    let sql = match bench.ground.dialect() {
+        postroom_adopted::Dialect::Postgres => {
+            format!("update public.outbox set updated_at = updated_at - interval '{seconds} s'")
+        }
+        postroom_adopted::Dialect::Sqlite => {
+            format!("update outbox set updated_at = strftime('%Y-%m-%dT%H:%M:%fZ', updated_at, '-{seconds} seconds')")
+        }
+    };
+    bench.execute(&sql).await;
+}
+
+pub async fn a_claim_that_is_not_renewed_is_anybodys_and_its_settle_changes_nothing(bench: &Bench) {
+    bench.insert(1, None).await;
+    let (first, second) = (bench.worker("a").await, bench.worker("b").await);
+    let taken = first.take().await.deliveries;
+    let idle = second.take().await;
+    assert!(idle.deliveries.is_empty() && idle.next_due.is_some_and(|due| due > Duration::from_secs(30)));
+    age(bench, Duration::from_secs(61)).await;
+    let again = second.take().await.deliveries;
+    assert_eq!((ids(&again), again[0].attempts), (vec!["row-0"], 1), "it counts as a try");
+    first.settle([(&taken[0], dead(1))]).await;
+    assert_eq!(bench.seen("row-0").await, "claimed", "the first claim is over");
+    second.settle([(&again[0], delivered())]).await;
+    assert_eq!(bench.seen("row-0").await, "done");
+    let status = &bench.desk.routes().await.unwrap()[0].status;
+    assert_eq!((status.delivered, status.dead), (1, 0));
+}
+
+pub async fn a_claim_that_is_renewed_stays(bench: &Bench) {
+    bench.insert(1, None).await;
+    let (first, second) = (bench.worker("a").await, bench.worker("b").await);
+    let taken = first.take().await.deliveries;
+    age(bench, Duration::from_secs(61)).await;
+    first.renew().await;
+    assert!(second.take_all().await.is_empty());
+    first.settle([(&taken[0], delivered())]).await;
+    assert_eq!(bench.seen("row-0").await, "done");
+}
+
+pub async fn a_row_that_is_claimed_too_often_is_given_up(bench: &Bench) {
+    bench.insert(1, None).await;
+    for n in 0..CLAIMS_MAX {
+        let taken = bench.worker(&format!("w-{n}")).await.take().await.deliveries;
+        assert_eq!((taken.len(), taken[0].attempts), (1, n));
+        age(bench, Duration::from_secs(61)).await;
+    }
+    assert!(bench.worker("last").await.take_all().await.is_empty());
+    assert_eq!(bench.seen("row-0").await, "dead");
+    let letters = bench.desk.dead(&Selection::default(), 0, 10).await.unwrap();
+    assert_eq!(letters[0].code.as_deref(), Some("layout.abandoned"));
+}
+
+pub async fn finished_rows_are_in_the_log_with_their_errors(bench: &Bench) {
+    bench.insert(2, None).await;
+    let worker = bench.worker("a").await;
+    let taken = worker.take().await.deliveries;
+    let mut failure = postroom_core::Failure::permanent("test.bad", "two of them failed");
+    let error = |handler: &str| postroom_core::HandlerError { handler: handler.to_owned(), error: "no".to_owned() };
+    failure.handlers = vec![error("mail"), error("stock")];
+    worker.settle([(&taken[0], delivered()), (&taken[1], Verdict::Dead { attempts: 1, failure })]).await;
+    let ended = "event_log where finished_at is not null";
+    let log = bench.column("id || ' ' || status || ' ' || attempts", ended).await;
+    assert_eq!(log, ["row-0 COMPLETED 1", "row-1 COMPLETED_WITH_ERRORS 1"]);
+    let errors = bench.column("cast(errors as text)", "event_log where id = 'row-1'").await;
+    let expected = serde_json::json!([{"handler": "mail", "error": "no"}, {"handler": "stock", "error": "no"}]);
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&errors[0]).unwrap(), expected);
+    assert!(bench.column("id", "outbox").await.is_empty());
+}
+
+pub async fn what_comes_back_untried_may_be_claimed_at_once(bench: &Bench) {
+    bench.insert(2, None).await;
+    let (first, second) = (bench.worker("a").await, bench.worker("b").await);
+    let taken = first.take().await.deliveries;
+    first.settle([(&taken[0], Verdict::Returned), (&taken[1], retry(1, Duration::from_hours(1)))]).await;
+    assert_eq!(bench.seen("row-0").await, "pending");
+    assert_eq!(ids(&second.take_all().await), ["row-0"]);
+}
+
+pub async fn a_release_gives_claims_back_at_once(bench: &Bench) {
+    bench.insert(2, None).await;
+    let (first, second) = (bench.worker("a").await, bench.worker("b").await);
+    let taken = first.take().await.deliveries;
+    first.settle([(&taken[0], delivered())]).await;
+    first.0.release().await.unwrap();
+    assert_eq!((bench.seen("row-0").await.as_str(), bench.seen("row-1").await.as_str()), ("done", "pending"));
+    assert_eq!(ids(&second.take_all().await), ["row-1"]);
+}
+
+pub async fn rows_are_let_go_when_the_last_of_a_take_has_its_verdict(bench: &Bench) {
+    bench.insert(3, None).await;
+    let (first, second) = (bench.worker("a").await, bench.worker("b").await);
+    let taken = first.take().await.deliveries;
+    first.settle([(&taken[0], delivered()), (&taken[1], Verdict::Returned)]).await;
+    assert!(second.take_all().await.is_empty(), "all three are locked as long as one is on its way");
+    assert_eq!(bench.seen("row-0").await, "pending");
+    first.settle([(&taken[2], retry(1, Duration::from_hours(1)))]).await;
+    assert_eq!((bench.seen("row-0").await.as_str(), bench.seen("row-2").await.as_str()), ("done", "pending"));
+    assert_eq!(ids(&second.take_all().await), ["row-1"]);
+}
+
+pub async fn no_more_is_out_than_one_fault_may_repeat(bench: &Bench) {
+    bench.insert(30, None).await;
+    let worker = bench.worker("a").await;
+    worker.0.bound(8);
+    let taken = worker.take_all().await;
+    assert_eq!(taken.len(), 8);
+    worker.settle(taken.iter().map(|delivery| (delivery, delivered()))).await;
+    assert_eq!(worker.take_all().await.len(), 8);
+}
+
+pub async fn a_release_keeps_the_verdicts_there_are_and_lets_the_rest_go(bench: &Bench) {
+    bench.insert(3, None).await;
+    let (first, second) = (bench.worker("a").await, bench.worker("b").await);
+    let taken = first.take().await.deliveries;
+    first.settle([(&taken[0], delivered())]).await;
+    first.0.release().await.unwrap();
+    assert_eq!(bench.seen("row-0").await, "done");
+    assert_eq!(ids(&second.take_all().await), ["row-1", "row-2"]);
+}

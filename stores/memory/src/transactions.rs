@@ -1,0 +1,23 @@
+//! The transactions of consumers.
+
+use postroom_core::{StoreError, Transactions};
+
+use crate::{Memory, MemoryTx};
+
+impl Transactions for Memory {
+    type Tx = MemoryTx;
+
+    async fn begin(&self) -> Result<Self::Tx, StoreError> {
+        Ok(MemoryTx::new(self))
+    }
+
+    async fn commit(&self, tx: Self::Tx) -> Result<(), StoreError> {
+        tx.commit();
+        Ok(())
+    }
+
+    async fn rollback(&self, tx: Self::Tx) -> Result<(), StoreError> {
+        drop(tx);
+        Ok(())
+    }
+}

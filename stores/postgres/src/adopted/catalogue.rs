@@ -1,0 +1,38 @@
+//! Reads what the catalogue says about a table, through the application's own connections.
+
+use postroom_adopted::layout::{Name, TableName};
+use postroom_adopted::{Catalogue, Columns, missing_table};
+use postroom_core::StoreError;
+use sqlx::{PgPool, Row as _};
+
+use crate::error::Fault;
+
+pub(super) async fn read(pool: &PgPool, table: &TableName) -> Result<Catalogue, StoreError> {
+    let found = look(pool, table).await.map_err(|error| Fault::from(error).at("open", &table.to_string()))?;
+    found.ok_or_else(|| missing_table(table))
+}
+
+async fn look(pool: &PgPool, table: &TableName) -> Result<Option<Catalogue>, sqlx::Error> {
+    let rows = sqlx::query(include_str!("../sql/catalogue_columns.sql"))
+        .persistent(false)
+        .bind(table.quoted())
+        .fetch_all(pool)
+        .await?;
+    let Some(first) = rows.first() else { return Ok(None) };
+    let name = |row: &sqlx::postgres::PgRow, n: usize| row.try_get::<String, _>(n).map(Name::new);
+    let full = TableName { schema: Some(name(first, 0)?), table: name(first, 1)? };
+    let (mut columns, mut wanted) = (Columns::default(), Vec::new());
+    for row in &rows {
+        columns.add(name(row, 2)?, &row.try_get::<String, _>(3)?, true);
+        if row.try_get(4)? {
+            wanted.push(name(row, 2)?);
+        }
+    }
+    let uniques = sqlx::query_scalar::<_, Vec<String>>(include_str!("../sql/catalogue_uniques.sql"))
+        .persistent(false)
+        .bind(full.quoted())
+        .fetch_all(pool)
+        .await?;
+    let uniques = uniques.into_iter().map(|names| names.into_iter().map(Name::new).collect()).collect();
+    Ok(Some(Catalogue { table: full, columns, wanted, uniques }))
+}

@@ -1,0 +1,57 @@
+//! States in a table of the application's, changed by steps that are allowed and no others.
+
+use std::sync::Arc;
+
+use postroom_adopted::{Dialect, STEP_TRIES as TRIES, StateTable, StateTexts};
+use postroom_core::{States, Step, StoreError, Transitions};
+use sqlx::{AssertSqlSafe, PgPool, Transaction};
+
+use super::catalogue;
+use crate::error::Fault;
+
+/// A column with the state of something.
+#[derive(Debug, Clone)]
+pub struct PostgresStates {
+    texts: StateTexts,
+    transitions: Transitions,
+}
+
+impl PostgresStates {
+    /// Looks at the table once: what is missing is an error that names it.
+    pub async fn open(pool: &PgPool, table: &StateTable, transitions: Transitions) -> Result<Self, StoreError> {
+        let found = catalogue::read(pool, &table.table).await?;
+        let texts = StateTexts::new(Dialect::Postgres, table, &transitions, &found)?;
+        Ok(Self { texts, transitions })
+    }
+
+    fn failed(&self, error: sqlx::Error) -> StoreError {
+        Fault::from(error).at("advance", &self.texts.table())
+    }
+}
+
+impl States for PostgresStates {
+    type Tx<'t> = Transaction<'t, sqlx::Postgres>;
+
+    async fn advance(&self, tx: &mut Self::Tx<'_>, key: &str, to: &str) -> Result<Step, StoreError> {
+        self.texts.check(key)?;
+        for _ in 0..TRIES {
+            if let Some(step) = self.texts.step(to) {
+                let query = sqlx::query(AssertSqlSafe(Arc::clone(step))).bind(key);
+                if query.execute(&mut **tx).await.map_err(|error| self.failed(error))?.rows_affected() > 0 {
+                    return Ok(Step::Taken);
+                }
+            }
+            // Nothing was changed; what is there says why.
+            let look = sqlx::query_scalar::<_, Option<String>>(AssertSqlSafe(Arc::clone(&self.texts.look))).bind(key);
+            match look.fetch_optional(&mut **tx).await.map_err(|error| self.failed(error))? {
+                None => return Ok(self.transitions.missing(to)),
+                Some(from) => match self.transitions.step(from.as_deref().unwrap_or_default(), to) {
+                    // Somebody has committed in between, and now it would be allowed.
+                    Step::Taken => {}
+                    other => return Ok(other),
+                },
+            }
+        }
+        Err(self.texts.busy(key))
+    }
+}

@@ -1,0 +1,96 @@
+//! The three buses, the dispatcher's rhythm, and how the table comes to be.
+
+use std::time::Duration;
+
+use async_nats::jetstream::consumer::{AckPolicy, pull};
+use async_nats::jetstream::{self, stream};
+use futures_util::TryStreamExt as _;
+use postroom_conformance::servers::{Servers, unique_name};
+use postroom_e2e::{until, within};
+use postroom_presets::System;
+use serde_json::{Value, json};
+
+use crate::world::Billing;
+
+#[test]
+fn with_nats_as_the_bus_the_subject_is_the_rows_own() {
+    let mut billing = Billing::new();
+    let url = format!("nats://127.0.0.1:{}", Servers::find().port("nats"));
+    billing.set("EVENT_BUS", "nats");
+    billing.set("NATS_URL", &url);
+    let subject = billing.subject.clone();
+    let (context, stream) = billing.wait(async {
+        let context = jetstream::new(async_nats::connect(&url).await.unwrap());
+        let stream = stream::Config { name: unique_name("S"), subjects: vec![subject.clone()], ..Default::default() };
+        let stream = context.create_stream(stream).await.unwrap();
+        (context, stream)
+    });
+    billing.insert("01J-1", &json!({"correlation_id": "c-1"}));
+    billing.insert("01J-2", &json!({}));
+    billing.drain();
+    assert_eq!(billing.states(), ["01J-1 dispatched 0", "01J-2 dispatched 0"]);
+    let messages: Vec<(String, Value)> = billing.wait(async {
+        let consumer = pull::Config { ack_policy: AckPolicy::None, ..Default::default() };
+        let consumer = stream.create_consumer(consumer).await.unwrap();
+        let batch = consumer.fetch().max_messages(10).messages().await.unwrap();
+        batch
+            .map_ok(|m| (m.subject.to_string(), serde_json::from_slice(&m.payload).unwrap()))
+            .try_collect()
+            .await
+            .unwrap()
+    });
+    assert_eq!(messages.iter().map(|(subject, _)| subject.clone()).collect::<Vec<_>>(), [subject.clone(), subject]);
+    let envelope = &messages.iter().find(|(_, envelope)| envelope["id"] == "01J-1").unwrap().1;
+    assert_eq!((&envelope["correlation_id"], &envelope["payload"]["invoice"]), (&json!("c-1"), &json!("01J-1")));
+    assert!(envelope["payload"]["outbox_status"].is_null());
+    billing.wait(async { context.delete_stream(stream.cached_info().config.name.clone()).await.unwrap() });
+}
+
+#[test]
+fn with_noop_as_the_bus_rows_are_dispatched_and_nothing_is_sent() {
+    let mut billing = Billing::new();
+    billing.set("EVENT_BUS", "noop");
+    billing.insert("01J-1", &json!({}));
+    billing.drain();
+    assert_eq!(billing.states(), ["01J-1 dispatched 0"]);
+    assert_eq!(billing.published_ids(), [""; 0]);
+}
+
+#[test]
+fn the_dispatcher_looks_every_two_seconds_or_as_often_as_it_is_told() {
+    // Every other test says how often.
+    let mut system = System::new("corebilling");
+    system.set("EVENT_BUS", "noop");
+    let insert = |id: &str| {
+        system.script(&format!(
+            "insert into billing_events (id, subject, tenant_id, payload) \
+             values ('{id}', 's', 't-1', '{{\"outbox_status\": \"pending\"}}')"
+        ));
+    };
+    let dispatched = |count: &str| {
+        system.query("select count(*) from billing_events where payload->>'outbox_status' = 'dispatched'") == [count]
+    };
+    let relay = system.relay("dispatcher");
+    insert("01J-1");
+    until("the first look was taken", || dispatched("1"));
+    insert("01J-2");
+    let ((), took) = within(Duration::from_mins(1), "the next look was taken", || dispatched("2").then_some(()));
+    assert!(took > Duration::from_secs(1), "two seconds after the one before: {took:?}");
+    relay.stop();
+}
+
+#[test]
+fn migrations_make_the_table_only_where_the_service_is_among_the_enabled_ones() {
+    let there = "select to_regclass('billing_events') is not null as there";
+    for (services, made) in [("", false), ("invoice,tenant", false), ("invoice, billing_event", true)] {
+        let mut system = System::bare("corebilling");
+        system.set("ENABLED_MIGRATION_SERVICES", services);
+        let said = system.run(&["store", "migrate", "up"]);
+        assert_eq!(system.query(there), [if made { "t" } else { "f" }], "{services:?}: {}{}", said.stdout, said.stderr);
+        assert_eq!(said.code == 0, made, "{services:?}: {}", said.stderr);
+        if made {
+            assert!(said.stdout.contains("billing_events"), "{}", said.stdout);
+            assert!(system.ok(&["store", "migrate", "up"]).contains("up to date"), "a second time changes nothing");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! What operators do by hand, also while a row is being delivered.
+
+use postroom_e2e::until;
+use serde_json::json;
+
+use crate::world::Billing;
+
+const BACK: &str = r#"{"outbox_status": "pending", "outbox_retry_count": 0}"#;
+
+#[test]
+fn a_dead_letter_is_replayed_by_setting_its_status_back_and_the_count_with_it() {
+    let billing = Billing::new();
+    billing.insert_failing("01J-1", 9);
+    billing.drain();
+    assert_eq!(billing.states(), ["01J-1 dead_letter 10"]);
+    billing
+        .script(&format!("update billing_events set subject = '{}', payload = payload || '{BACK}'", billing.subject));
+    billing.drain();
+    assert_eq!(billing.states(), ["01J-1 dispatched 0"]);
+    assert_eq!(billing.published_ids(), ["01J-1"]);
+    assert_eq!(billing.json(&["dead", "ls"]), json!([]));
+    assert_eq!(billing.json(&["event", "show", "01J-1"])["routes"][0]["state"], "delivered");
+}
+
+#[test]
+fn a_dead_letter_is_replayed_by_inserting_it_again() {
+    let billing = Billing::new();
+    billing.insert_failing("01J-1", 9);
+    billing.drain();
+    billing.script(&format!(
+        "insert into billing_events select id || '-again', '{}', tenant_id, resource_id, payload || '{BACK}', now() \
+         from billing_events",
+        billing.subject
+    ));
+    billing.drain();
+    assert_eq!(billing.states(), ["01J-1 dead_letter 10", "01J-1-again dispatched 0"]);
+    assert_eq!(billing.published_ids(), ["01J-1-again"]);
+}
+
+#[test]
+fn a_dead_letter_is_replayed_by_command_as_by_hand() {
+    let billing = Billing::new();
+    billing.insert_failing("01J-1", 9);
+    billing.drain();
+    billing.ok(&["dead", "replay", "--yes"]);
+    let payload = billing.payload("01J-1");
+    assert_eq!((&payload["outbox_status"], &payload["outbox_retry_count"]), (&json!("pending"), &json!(0)));
+    billing.script(&format!("update billing_events set subject = '{}'", billing.subject));
+    billing.drain();
+    assert_eq!(billing.states(), ["01J-1 dispatched 0"]);
+    assert_eq!(billing.published_ids(), ["01J-1"]);
+}
+
+#[test]
+fn an_operator_who_sets_a_row_back_to_pending_while_it_fails_wins() {
+    let billing = Billing::new();
+    billing.insert_failing("01J-1", 9);
+    // The relay reads the row as it was, tries it for the tenth time and wants to write that it is dead.
+    let mut operator = billing.begin();
+    operator.script(&format!("update billing_events set payload = payload || '{BACK}'"));
+    let relay = billing.relay("dispatcher");
+    operator.until_waited_for(&billing);
+    operator.commit();
+    until("it was tried again from the start", || billing.states() == ["01J-1 pending 1"]);
+    relay.stop();
+    assert!(billing.log("dispatcher").contains("somebody else changed this row"), "{}", billing.log("dispatcher"));
+    assert_eq!(billing.json(&["dead", "ls"]), json!([]));
+}
+
+#[test]
+fn a_payload_that_an_operator_mends_while_the_old_one_is_on_its_way_is_published_too() {
+    let billing = Billing::new();
+    billing.insert("01J-1", &json!({"outbox_retry_count": 3, "amount": 1}));
+    let mut operator = billing.begin();
+    operator.script(&format!("update billing_events set payload = payload || '{BACK}' || '{{\"amount\": 2}}'"));
+    let relay = billing.relay("dispatcher");
+    operator.until_waited_for(&billing);
+    operator.commit();
+    until("it is dispatched", || billing.states() == ["01J-1 dispatched 0"]);
+    relay.stop();
+    let amounts: Vec<_> = billing.published().iter().map(|record| record.json()["payload"]["amount"].clone()).collect();
+    assert_eq!(amounts, [json!(1), json!(2)]);
+}
+
+#[test]
+fn a_row_that_somebody_finishes_or_deletes_while_it_is_on_its_way_stays_as_they_left_it() {
+    let billing = Billing::new();
+    billing.insert("01J-1", &json!({}));
+    billing.insert("01J-2", &json!({}));
+    let mut operator = billing.begin();
+    operator.script(
+        "update billing_events set payload = payload || '{\"outbox_status\": \"failed\", \"outbox_last_error\": \"by hand\"}' \
+         where id = '01J-1'; delete from billing_events where id = '01J-2'",
+    );
+    let relay = billing.relay("dispatcher");
+    operator.until_waited_for(&billing);
+    operator.commit();
+    until("the relay has said so", || billing.log("dispatcher").matches("somebody else changed this row").count() == 2);
+    relay.stop();
+    assert_eq!(billing.states(), ["01J-1 failed 0"]);
+    assert_eq!(billing.payload("01J-1")["outbox_last_error"], "by hand");
+    assert_eq!(billing.published_ids(), ["01J-1", "01J-2"], "they were on their way already");
+}

@@ -1,0 +1,264 @@
+//! Topics as the feed of a consumer: a member of a group, with the order of each partition kept.
+
+mod options;
+mod partitions;
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use postroom_consumer::{Arrival, Delivered, Feed, Gone, LaneName, OptionsError, Wire, pause, reason_headers};
+use postroom_core::{Burial, Failure};
+use rdkafka::TopicPartitionList;
+use rdkafka::consumer::{CommitMode, Consumer, StreamConsumer};
+use rdkafka::error::{KafkaError, KafkaResult};
+use rdkafka::message::{BorrowedMessage, Header, Headers, Message, OwnedHeaders};
+use rdkafka::producer::{FutureProducer, FutureRecord};
+use tokio::sync::{Mutex, mpsc};
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+
+pub use self::options::{Begin, KafkaFeedOptions};
+use self::partitions::{Ear, Partitions, Place};
+use crate::LOG;
+use crate::connection::in_background;
+use crate::failures;
+
+/// How long nothing is read after an error. librdkafka has its own patience; this only keeps a lasting one from filling the
+/// log.
+const AFTER_ERROR: Duration = Duration::from_millis(50);
+
+/// Messages of one or more topics.
+///
+/// A partition is a lane: its messages are worked on one after the other, whatever their keys, and beside those of other
+/// partitions. So the number of partitions is the number of handlers that run at once, over all members.
+#[derive(Debug)]
+pub struct KafkaFeed {
+    options: KafkaFeedOptions,
+    partitions: Arc<Partitions>,
+    state: Mutex<State>,
+    member: OnceLock<Member>,
+    /// For dead letters; made with the first of them.
+    grave: Mutex<Option<Grave>>,
+}
+
+#[derive(Debug)]
+struct State {
+    gone: mpsc::UnboundedReceiver<Vec<LaneName>>,
+    trouble: u32,
+}
+
+/// A message that is not done.
+#[derive(Debug)]
+pub struct KafkaTicket {
+    place: Place,
+    offset: i64,
+    key: Option<Bytes>,
+    headers: Option<OwnedHeaders>,
+    body: Bytes,
+}
+
+impl KafkaFeed {
+    /// A feed with these options. Joins its group when it is run.
+    pub fn new(options: KafkaFeedOptions) -> Result<Self, OptionsError> {
+        if options.topics.is_empty() || options.group.is_empty() {
+            return Err(OptionsError("a feed from Kafka needs at least one topic, and a group".to_owned()));
+        }
+        if options.topics.contains(&options.dead_topic) {
+            let error = format!("topic {} cannot be the one for its own dead letters", options.dead_topic);
+            return Err(OptionsError(error));
+        }
+        let (partitions, gone) = Partitions::new(options.prefetch);
+        let state = Mutex::new(State { gone, trouble: 0 });
+        Ok(Self { options, partitions, state, member: OnceLock::new(), grave: Mutex::default() })
+    }
+
+    fn join(&self) -> KafkaResult<Member> {
+        let ear = Ear(Arc::clone(&self.partitions));
+        let consumer: StreamConsumer<Ear> = self.options.consumer().create_with_context(ear)?;
+        let topics: Vec<&str> = self.options.topics.iter().map(String::as_str).collect();
+        consumer.subscribe(&topics)?;
+        Ok(Member(Some(consumer)))
+    }
+
+    /// The message with a place in its lane, unless its partition is not ours any more.
+    fn taken(&self, consumer: &StreamConsumer<Ear>, message: &BorrowedMessage<'_>) -> Option<Delivered<KafkaTicket>> {
+        let (place, is_full) = self.partitions.take(message.topic(), message.partition())?;
+        if is_full {
+            let mut list = TopicPartitionList::new();
+            list.add_partition(message.topic(), message.partition());
+            complain(consumer.pause(&list).err());
+        }
+        let body = message.payload().map(Bytes::copy_from_slice).unwrap_or_default();
+        let key = message.key().map(Bytes::copy_from_slice);
+        let headers = message.headers().map(rdkafka::message::BorrowedHeaders::detach);
+        let texts = headers.iter().flat_map(Headers::iter);
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let wire = Wire {
+            headers: texts.map(|header| (header.key.to_owned(), text(header.value.unwrap_or_default()))).collect(),
+            body: body.clone(),
+            key: key.as_deref().map(text),
+            ..Wire::default()
+        };
+        let lane = Some(place.lane.clone());
+        let ticket = KafkaTicket { place, offset: message.offset(), key, headers, body };
+        Some(Delivered { lane, wire, ticket })
+    }
+}
+
+impl Feed for KafkaFeed {
+    type Ticket = KafkaTicket;
+
+    async fn next(&self) -> Arrival<KafkaTicket> {
+        let mut state = self.state.lock().await;
+        let State { gone, trouble } = &mut *state;
+        loop {
+            let Some(consumer) = self.member.get().and_then(|member| member.0.as_ref()) else {
+                match self.join() {
+                    Ok(member) => drop(self.member.set(member)),
+                    Err(error) => {
+                        *trouble += 1;
+                        complain(Some(error));
+                        sleep(pause(*trouble)).await;
+                    }
+                }
+                continue;
+            };
+            tokio::select! {
+                biased;
+                Some(lanes) = gone.recv() => return Arrival::Gone(Gone::Lanes(lanes)),
+                () = self.partitions.room.notified() => {
+                    complain(consumer.resume(&self.partitions.with_room()).err());
+                }
+                message = consumer.recv() => match message {
+                    Ok(message) => {
+                        *trouble = 0;
+                        if let Some(delivered) = self.taken(consumer, &message) {
+                            return Arrival::Message(delivered);
+                        }
+                    }
+                    Err(error) => {
+                        complain(Some(error));
+                        // Many wait in line after an outage, and behind them are the messages of the time after it.
+                        sleep(AFTER_ERROR).await;
+                    }
+                },
+            }
+        }
+    }
+
+    async fn ack(&self, ticket: &KafkaTicket) {
+        let Some(consumer) = self.member.get().and_then(|member| member.0.as_ref()) else { return };
+        let KafkaTicket { place, offset, .. } = ticket;
+        self.partitions.while_ours(place, || {
+            complain(consumer.store_offset(&place.topic, place.partition, *offset).err());
+        });
+    }
+
+    async fn bury(&self, ticket: &KafkaTicket, consumer: &str, burial: &Burial) -> Result<(), Failure> {
+        let mut grave = self.grave.lock().await;
+        // One that failed is not used again: it may be broken for good.
+        let open = match grave.take() {
+            Some(open) => open,
+            None => Grave(Some(self.options.producer().create().map_err(|error| failures::setting_up(&error))?)),
+        };
+        open.lay(ticket, &self.options, consumer, burial).await?;
+        *grave = Some(open);
+        self.ack(ticket).await;
+        Ok(())
+    }
+
+    async fn release(&self, ticket: KafkaTicket) {
+        // Its offset is not stored, and neither is one behind it.
+        drop(ticket);
+    }
+
+    async fn close(self) {
+        let Self { member, grave, .. } = self;
+        let consumer = member.into_inner().and_then(|mut member| member.0.take());
+        let goodbye = spawn_blocking(move || {
+            if let Some(consumer) = consumer {
+                // It fails when nothing was done since the last time.
+                let _ = consumer.commit_consumer_state(CommitMode::Sync);
+                // Leaves the group, and waits for it.
+                drop(consumer);
+            }
+            drop(grave);
+        });
+        let _ = goodbye.await;
+    }
+}
+
+/// Our membership in the group. Its end waits for threads and for the broker, so nobody else has to.
+struct Member(Option<StreamConsumer<Ear>>);
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        if let Some(consumer) = self.0.take() {
+            in_background(move || drop(consumer));
+        }
+    }
+}
+
+/// Writes dead letters.
+struct Grave(Option<FutureProducer>);
+
+impl Grave {
+    async fn lay(
+        &self,
+        ticket: &KafkaTicket,
+        options: &KafkaFeedOptions,
+        consumer: &str,
+        burial: &Burial,
+    ) -> Result<(), Failure> {
+        let Some(producer) = &self.0 else { unreachable!("it is there until it is dropped") };
+        let reasons = reason_headers(consumer, burial);
+        let mut headers = OwnedHeaders::new();
+        for (name, value) in &reasons {
+            headers = headers.insert(Header { key: name, value: Some(value) });
+        }
+        for header in ticket.headers.iter().flat_map(Headers::iter) {
+            if reasons.iter().all(|(name, _)| *name != header.key) {
+                headers = headers.insert(header);
+            }
+        }
+        let mut record = FutureRecord::to(&options.dead_topic).payload(&ticket.body[..]).headers(headers);
+        if let Some(key) = &ticket.key {
+            record = record.key(&key[..]);
+        }
+        match producer.send(record, options.timeout).await {
+            Ok(_) => Ok(()),
+            Err((error, _)) => {
+                let topic = &options.dead_topic;
+                Err(Failure::unavailable("kafka.dead_letters", format!("topic {topic} takes no dead letter: {error}")))
+            }
+        }
+    }
+}
+
+impl Drop for Grave {
+    fn drop(&mut self) {
+        if let Some(producer) = self.0.take() {
+            in_background(move || drop(producer));
+        }
+    }
+}
+
+fn complain(error: Option<KafkaError>) {
+    if let Some(error) = error {
+        tracing::warn!(target: LOG, %error, "a topic cannot be read for now");
+    }
+}
+
+impl fmt::Debug for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Member")
+    }
+}
+
+impl fmt::Debug for Grave {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Grave")
+    }
+}

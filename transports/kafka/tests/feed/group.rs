@@ -1,0 +1,76 @@
+//! What a group of Kafka does: partitions come and go, and are paused.
+
+use postroom_conformance::feeds::{Behaviour, Bench, Ground, Harness, PostgresGround, Script, SqliteGround};
+use postroom_conformance::transports::until;
+use postroom_core::{Event, JSON};
+use postroom_kafka::{KafkaFeed, KafkaFeedOptions};
+
+use crate::place::Shared;
+
+fn event(id: &str, key: &str) -> Event {
+    Event::new("parcel.sent").id(id).key(key).bytes(JSON, "{}")
+}
+
+/// A second member takes one of the two partitions while the first works in both.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_partition_that_is_taken_away_stops_and_nothing_of_it_is_committed_any_more() {
+    let bench = Bench::<Shared, SqliteGround>::new().await;
+    let [first, second] = <Shared as Harness>::KEYS;
+    // Each partition: one that fails and waits for an hour, and one behind it.
+    let mut old = bench;
+    let delays = postroom_core::Delays::Schedule(vec![std::time::Duration::from_hours(1)]);
+    let patient = postroom_core::RetryPolicy { delays, jitter: 0.0, attempts: 2 };
+    let quick = std::mem::replace(&mut old.options.retry, patient);
+    for id in ["a-1", "b-1"] {
+        old.script.behave(id, Behaviour::Fail(1));
+    }
+    old.send_events(vec![event("a-1", first), event("a-2", first), event("b-1", second), event("b-2", second)]).await;
+    let running = old.run();
+    until("both to fail", || async { old.script.runs("a-1").len() + old.script.runs("b-1").len() == 2 }).await;
+    // The newcomer gets one partition from its committed beginning: both of its events, in order.
+    old.options.retry = quick;
+    let newcomer = Script::new(&old.ground);
+    let new = old.run_with(newcomer.clone());
+    until("the newcomer to do one partition", || async { newcomer.begun().len() == 2 }).await;
+    let taken: Vec<String> = newcomer.begun().into_iter().map(|message| message.id).collect();
+    assert!(taken == ["a-1", "a-2"] || taken == ["b-1", "b-2"], "{taken:?}");
+    new.stop().await;
+    running.stop().await;
+    let committed = old.harness.committed().await;
+    assert_eq!(committed.iter().sum::<i64>(), 2, "{committed:?}");
+    // What the first had in hand is done by whoever comes next, once.
+    let last = old.run_with(newcomer.clone());
+    old.until_effects(&["a-1", "a-2", "b-1", "b-2"]).await;
+    old.finish(last).await;
+}
+
+/// Far more than may be in our hands, in two partitions of which one stands still.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_partition_with_too_much_in_our_hands_is_paused_and_goes_on_later() {
+    let bench = Bench::<Shared, PostgresGround>::with(4).await;
+    bench.harness.make_dead().await;
+    let [first, second] = <Shared as Harness>::KEYS;
+    bench.script.behave("a-0", Behaviour::Hold);
+    let ids = |key: &str, count: usize| (0..count).map(|n| format!("{key}-{n}")).collect::<Vec<_>>();
+    let (held, free) = (ids("a", 20), ids("b", 20));
+    bench.send_events(held.iter().map(|id| event(id, first)).collect()).await;
+    bench.send_events(free.iter().map(|id| event(id, second)).collect()).await;
+    let running = bench.run();
+    let free: Vec<&str> = free.iter().map(String::as_str).collect();
+    bench.until_effects(&free).await;
+    let arrived = bench.seen.arrived.load(std::sync::atomic::Ordering::SeqCst);
+    assert!(arrived <= 20 + 4, "{arrived} are in our hands");
+    bench.script.open_gate();
+    let held: Vec<&str> = held.iter().map(String::as_str).collect();
+    bench.until_effects(&[&held[..], &free[..]].concat()).await;
+    bench.finish(running).await;
+    let effects = bench.ground.effects().await;
+    assert_eq!(effects.iter().filter(|id| id.starts_with('a')).collect::<Vec<_>>(), held.iter().collect::<Vec<_>>());
+}
+
+#[test]
+fn a_topic_is_not_its_own_grave() {
+    let options = KafkaFeedOptions::new(vec!["h:1".into()], vec!["orders".into()], "books", "orders");
+    let error = KafkaFeed::new(options).unwrap_err().to_string();
+    assert_eq!(error, "topic orders cannot be the one for its own dead letters");
+}

@@ -1,0 +1,170 @@
+//! The suite every feed passes, on queues of the shared broker.
+
+#![allow(clippy::unwrap_used, reason = "a harness fails by panicking")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use lapin::message::Delivery;
+use lapin::options::{BasicGetOptions, BasicPublishOptions, QueueDeclareOptions};
+use lapin::types::{AMQPValue, FieldTable};
+use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
+use postroom_conformance::feeds::{Behaviour, Bench, Dead, Harness, SqliteGround};
+use postroom_conformance::servers::brokers::{PASSWORD, USER};
+use postroom_conformance::servers::proxy::Mode;
+use postroom_conformance::servers::{FaultProxy, Servers, unique_name};
+use postroom_conformance::transports::until;
+use postroom_core::envelope::{Binding, Encoder, Format};
+use postroom_core::{SecretUrl, Template, Transport};
+use postroom_rabbitmq::{DeadLetters, RabbitMq, RabbitMqFeed, RabbitMqFeedOptions, RabbitMqOptions};
+use tokio::sync::Mutex;
+
+/// A queue; its dead letters go into another one, by a publish or by the queue's own exchange for them.
+struct Shared<const BY_EXCHANGE: bool> {
+    proxy: FaultProxy,
+    queue: String,
+    prefetch: u16,
+    port: u16,
+    channel: Channel,
+    _connection: Connection,
+    dead: Mutex<Vec<Dead>>,
+}
+
+impl<const BY_EXCHANGE: bool> Shared<BY_EXCHANGE> {
+    fn dead_queue(&self) -> String {
+        format!("{}.dead", self.queue)
+    }
+
+    async fn declare(&self, queue: &str, arguments: &[(&str, AMQPValue)]) {
+        let mut table = FieldTable::default();
+        table.insert("x-expires".into(), AMQPValue::LongInt(300_000));
+        for (name, value) in arguments {
+            table.insert((*name).into(), value.clone());
+        }
+        let options = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
+        self.channel.queue_declare(queue.into(), options, table).await.unwrap();
+    }
+
+    fn options(&self, dead: DeadLetters) -> RabbitMqFeedOptions {
+        let url = SecretUrl::new(url(self.proxy.port()));
+        RabbitMqFeedOptions { prefetch: self.prefetch, ..RabbitMqFeedOptions::new(url, &self.queue, dead) }
+    }
+}
+
+fn url(port: u16) -> String {
+    format!("amqp://{USER}:{PASSWORD}@127.0.0.1:{port}/%2f")
+}
+
+fn dead(delivery: &Delivery) -> Dead {
+    let table = delivery.properties.headers().clone().unwrap_or_default();
+    let text = |value: &AMQPValue| match value {
+        AMQPValue::LongString(text) => String::from_utf8(text.as_bytes().to_vec()).unwrap(),
+        other => format!("{other:?}"),
+    };
+    let headers: BTreeMap<_, _> = table.inner().iter().map(|(name, value)| (name.to_string(), text(value))).collect();
+    Dead { headers, body: String::from_utf8(delivery.data.clone()).unwrap() }
+}
+
+#[async_trait]
+impl<const BY_EXCHANGE: bool> Harness for Shared<BY_EXCHANGE> {
+    type Feed = RabbitMqFeed;
+
+    async fn start(prefetch: u16) -> Self {
+        let port = Servers::find().port("rabbitmq");
+        let connection = Connection::connect(&url(port), ConnectionProperties::default()).await.unwrap();
+        let channel = connection.create_channel().await.unwrap();
+        let (proxy, queue) = (FaultProxy::to(port).await, unique_name("books"));
+        let shared = Self { proxy, queue, prefetch, port, channel, _connection: connection, dead: Mutex::default() };
+        let dead = [
+            ("x-dead-letter-exchange", AMQPValue::LongString("".into())),
+            ("x-dead-letter-routing-key", AMQPValue::LongString(shared.dead_queue().into())),
+        ];
+        shared.declare(&shared.queue, if BY_EXCHANGE { &dead } else { &[] }).await;
+        shared
+    }
+
+    async fn make_dead(&self) {
+        self.declare(&self.dead_queue(), &[]).await;
+    }
+
+    fn feed(&self) -> RabbitMqFeed {
+        let dead = if BY_EXCHANGE { DeadLetters::Exchange } else { DeadLetters::Queue(self.dead_queue()) };
+        RabbitMqFeed::new(self.options(dead)).unwrap()
+    }
+
+    fn transport(&self, format: Format) -> Arc<dyn Transport> {
+        let key = Template::parse(&self.queue, &[]).unwrap();
+        let options = RabbitMqOptions::new(SecretUrl::new(url(self.port)), "", key);
+        Arc::new(RabbitMq::new("books", options, Encoder::new(format, Binding::Amqp, "/postroom/test")))
+    }
+
+    async fn send_nameless(&self, body: &str) {
+        let (options, none) = (BasicPublishOptions::default(), BasicProperties::default());
+        let sent = self.channel.basic_publish("".into(), self.queue.as_str().into(), options, body.as_bytes(), none);
+        sent.await.unwrap().await.unwrap();
+    }
+
+    async fn dead(&self) -> Vec<Dead> {
+        let mut all = self.dead.lock().await;
+        let queue = self.dead_queue();
+        // A queue that is not there would end the channel.
+        self.declare(&queue, &[]).await;
+        while let Some(got) =
+            self.channel.basic_get(queue.as_str().into(), BasicGetOptions { no_ack: true }).await.unwrap()
+        {
+            all.push(dead(&got.delivery));
+        }
+        all.clone()
+    }
+
+    async fn left(&self) -> usize {
+        let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
+        let queue = self.channel.queue_declare(self.queue.as_str().into(), options, FieldTable::default()).await;
+        usize::try_from(queue.unwrap().message_count()).unwrap()
+    }
+
+    async fn waiting(&self) -> usize {
+        self.left().await
+    }
+
+    async fn cut(&self) {
+        self.proxy.set(Mode::Refuse).await;
+        self.proxy.set(Mode::Pass).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_with_an_exchange_for_its_dead_gets_them_rejected() {
+    let bench = Bench::<Shared<true>, SqliteGround>::new().await;
+    bench.script.behave("e-bad", Behaviour::Refuse);
+    bench.send(&["e-bad", "e-1"]).await;
+    let running = bench.run();
+    bench.until_effects(&["e-1"]).await;
+    bench.until_seen("the rejection", |seen| &seen.buried, 1).await;
+    until("the dead letter", || async { bench.harness.dead().await.len() == 1 }).await;
+    bench.finish(running).await;
+    assert_eq!(bench.harness.dead().await[0].body, r#"{"parcel":"e-bad"}"#);
+}
+
+#[test]
+fn a_queue_is_not_its_own_grave() {
+    let url = SecretUrl::new("amqp://localhost");
+    let options = RabbitMqFeedOptions::new(url, "orders", DeadLetters::Queue("orders".into()));
+    let error = RabbitMqFeed::new(options).unwrap_err().to_string();
+    assert_eq!(error, "queue orders cannot be the one for its own dead letters");
+}
+
+mod on_postgres {
+    use postroom_conformance::feeds::PostgresGround;
+
+    postroom_conformance::feed_suite!(
+        super::Shared<false>, PostgresGround: once, failing, stopping, outages, cut, prefetch, aborting
+    );
+}
+
+mod on_sqlite {
+    use postroom_conformance::feeds::SqliteGround;
+
+    postroom_conformance::feed_suite!(super::Shared<false>, SqliteGround: once, failing, stopping, outages);
+}
