@@ -1,12 +1,12 @@
 //! Finds the program under test, and builds it when it is missing or older than its sources.
 //!
-//! Cargo builds the binaries of other packages only with the whole workspace; a test of this package alone does it here.
+//! Cargo builds the binaries of other packages only with the whole workspace; a test of this package alone does it here, from
+//! the same parts: after `cargo test --workspace` there is nothing to do.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
-use std::time::SystemTime;
 
 /// The `postroom` of the same profile as this test.
 pub(crate) fn postroom() -> &'static Path {
@@ -18,21 +18,9 @@ pub(crate) fn postroom() -> &'static Path {
         // Several test programs may start at once; one of them builds.
         let lock = File::create(folder.join("postroom-e2e.lock")).unwrap();
         lock.lock().unwrap();
-        if !is_fresh(&program) {
-            build(folder);
-        }
+        build(folder);
         program
     })
-}
-
-/// Whether it is there and none of what it was made of has changed since.
-fn is_fresh(program: &Path) -> bool {
-    let changed = |path: &Path| fs::metadata(path).and_then(|m| m.modified()).ok();
-    let (Some(built), Ok(made_of)) = (changed(program), fs::read_to_string(program.with_extension("d"))) else {
-        return false;
-    };
-    let sources = made_of.split_once(": ").map_or("", |(_, sources)| sources);
-    sources.split_whitespace().all(|source| changed(Path::new(source)).is_some_and(|at: SystemTime| at <= built))
 }
 
 fn build(folder: &Path) {
@@ -42,7 +30,8 @@ fn build(folder: &Path) {
     };
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
-    build.args(["build", "--quiet", "--package", "postroom-cli", "--bin", "postroom", "--profile", profile]);
+    // With a test, cargo chooses the features of dependencies as `cargo test` does, and with them the same builds.
+    build.args(["build", "--quiet", "--workspace", "--bin", "postroom", "--test", "cli", "--profile", profile]);
     build.arg("--target-dir").arg(folder.parent().unwrap()).current_dir(env!("CARGO_MANIFEST_DIR"));
     assert!(build.status().unwrap().success(), "postroom cannot be built");
 }
