@@ -70,6 +70,8 @@ struct State {
     held: HashMap<i64, HeldTake>,
     /// Most rows that may be in the engine's hands while they are locked.
     bound: usize,
+    /// The last take was full: this one need not ask whether anything is due.
+    more: bool,
     /// How far the walk through the rows has got.
     walk: Walk,
 }

@@ -100,7 +100,7 @@ impl Shared {
     pub(super) async fn write(&self, term: i64, sorted: &Sorted) -> Result<bool, StoreError> {
         let write = self.statements(term, sorted);
         let results = self.inner.ground.run("settle", write.statements).await?;
-        if results.first().is_none_or(Vec::is_empty) {
+        if self.inner.layout.has_owner() && results.first().is_none_or(Vec::is_empty) {
             return Ok(false);
         }
         for (n, rows) in write.marked {
@@ -114,15 +114,16 @@ impl Shared {
         let inner = &self.inner;
         let texts = &inner.texts.settle;
         let (clock, term) = (clock(), term.to_string());
-        let fence = Statement::new(Arc::clone(&texts.fence)).bind(&self.route.name).bind(&self.relay.boot).bind(&term);
-        let mut statements = vec![fence];
+        let fence = texts.fence.as_ref().map(Arc::clone).map(Statement::new);
+        let fence = fence.map(|fence| fence.bind(&self.route.name).bind(&self.relay.boot).bind(&term));
+        let mut statements: Vec<Statement> = fence.into_iter().collect();
         let mut add = |text: &Arc<str>, rows: &[Value]| {
             if !rows.is_empty() {
                 let statement = Statement::new(Arc::clone(text)).bind(&inner.layout_name).bind(&clock);
                 let statement = statement.bind(json!(rows).to_string());
                 statements.push(statement.bind(&self.route.name).bind(&self.relay.boot).bind(&term));
             }
-            statements.len() - 1
+            statements.len().saturating_sub(1)
         };
         // What only tells of rows, while they still are pending.
         add(&texts.attempts, &sorted.attempts);

@@ -20,21 +20,28 @@ const WALK_MAX: Duration = Duration::from_secs(1);
 impl Shared {
     pub(super) async fn take(&self, budget: Budget) -> Result<Take, StoreError> {
         let (inner, ground) = (&self.inner, &self.inner.ground);
-        let in_hand = json!(self.state().rows).to_string();
-        let waiting = Statement::new(Arc::clone(&self.takes.waiting)).bind(&inner.layout_name).bind(clock());
-        let waiting = waiting.bind(in_hand);
-        let found = ground.look("take", vec![routes::look(inner, &self.route.name, &self.relay.boot), waiting]).await?;
+        let more = std::mem::take(&mut self.state().more);
+        let mut looks = vec![routes::look(inner, &self.route.name, &self.relay.boot)];
+        if !more {
+            let in_hand = json!(self.state().rows).to_string();
+            let waiting = Statement::new(Arc::clone(&self.takes.waiting)).bind(&inner.layout_name).bind(clock());
+            looks.push(waiting.bind(in_hand));
+        }
+        let found = ground.look("take", looks).await?;
         let look =
             found.first().and_then(Look::read).ok_or_else(|| routes::not_registered(&self.route.name, "take"))?;
         let next_due = found.get(1).and_then(|rows| next_due(rows));
+        // Without having looked, something may be waiting.
+        let retrying = more || next_due.is_some();
         let (deliveries, more) = match (&inner.layout.claim, &self.takes.claims) {
             (Claim::Lease, _) => self.take_owned(&look, budget).await?,
             _ if look.paused => (Vec::new(), false),
             (Claim::Columns(claimed), Some(claims)) => self.claim(claims, claimed, budget).await?,
-            (Claim::RowLocks | Claim::Columns(_), _) => self.lock(budget).await?,
+            (Claim::RowLocks | Claim::Columns(_), _) => self.lock(budget, more).await?,
         };
-        let standing = self.state().standing(look.paused);
-        Ok(Take { deliveries, more, next_due, retrying: next_due.is_some(), standing })
+        let mut state = self.state();
+        state.more = more && !deliveries.is_empty();
+        Ok(Take { deliveries, more, next_due, retrying, standing: state.standing(look.paused) })
     }
 
     /// Reads what is due, if the table is ours or free.

@@ -3,6 +3,7 @@
 use super::Writer;
 use super::assign::Assignments;
 use super::columns::Columns;
+use super::mark::Mark;
 use crate::ground::Dialect;
 use crate::layout::{Layout, LogTable, Name, TableName};
 
@@ -14,7 +15,7 @@ pub(super) fn into_log(
     columns: &Columns,
     new: &Assignments,
     condition: &str,
-) -> Vec<String> {
+) -> Mark {
     let there = Writer { columns, ..writer.clone() };
     let new = new.values(writer).into_iter().filter(|(name, _)| columns.get(name).is_some());
     let mut values: Vec<(Name, String)> = new.map(|(name, new)| typed(&there, name, &new)).collect();
@@ -55,32 +56,41 @@ fn moved(
     values: &[(Name, String)],
     fields: &[&str],
     condition: &str,
-) -> Vec<String> {
+) -> Mark {
     let (names, values): (Vec<String>, Vec<&str>) =
         values.iter().map(|(name, value)| (name.quoted(), value.as_str())).unzip();
     let (names, values) = (names.join(", "), values.join(", "));
     let list = writer.unpacked("$3", fields);
     match writer.dialect {
-        Dialect::Postgres => vec![format!(
-            "with gone as (delete from {} as t using {list} where {condition} returning t.*) \
-             insert into {} ({names}) overriding system value select {values} from gone as t, {list} where {} = {} \
-             on conflict do nothing returning {}::text",
-            from.quoted(),
-            to.quoted(),
-            writer.of(&layout.row),
-            writer.row_id(&layout.row, "x.id"),
-            layout.row.quoted(),
-        )],
-        Dialect::Sqlite => vec![
-            format!(
+        Dialect::Postgres => Mark {
+            with: Some(format!(
+                "gone as (delete from {} as t using {list} where {condition} returning t.*)",
+                from.quoted()
+            )),
+            text: format!(
+                "insert into {} ({names}) overriding system value select {values} from gone as t, {list} where {} = {} \
+                 on conflict do nothing returning {}::text",
+                to.quoted(),
+                writer.of(&layout.row),
+                writer.row_id(&layout.row, "x.id"),
+                layout.row.quoted(),
+            ),
+            then: None,
+        },
+        Dialect::Sqlite => Mark {
+            with: None,
+            text: format!(
                 "insert into {} ({names}) select {values} from {} as t, {list} where {condition} \
                  on conflict do nothing returning cast({} as text)",
                 to.quoted(),
                 from.quoted(),
                 layout.row.quoted()
             ),
-            format!("delete from {} as t where exists (select 1 from {list} where {condition})", from.quoted()),
-        ],
+            then: Some(format!(
+                "delete from {} as t where exists (select 1 from {list} where {condition})",
+                from.quoted()
+            )),
+        },
     }
 }
 
@@ -116,5 +126,5 @@ pub(crate) fn back(
 ) -> Vec<String> {
     let values = with_the_rest(writer, super::operate::afresh(layout, writer).values(writer), columns);
     let condition = format!("{} = {} and {anybody}", writer.of(&layout.row), writer.row_id(&layout.row, "x.id"));
-    moved(layout, writer, (&log.table, &layout.table), &values, &["id", "after", "attempts"], &condition)
+    moved(layout, writer, (&log.table, &layout.table), &values, &["id", "after", "attempts"], &condition).texts()
 }

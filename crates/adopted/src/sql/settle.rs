@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::assign::{Assignments, New};
 use super::columns::Columns;
+use super::mark::{Mark, counted_apart};
 use super::{Writer, claim, literal, made, moved, pending};
 use crate::ground::Dialect;
 use crate::layout::{Death, Layout, Place, State};
@@ -15,8 +16,8 @@ use crate::layout::{Death, Layout, Place, State};
 /// Statements that settle. Those on the adopted table bring the ids of the rows that agreed.
 #[derive(Debug, Clone)]
 pub(crate) struct Settles {
-    /// Whether the table is ours: one row, or none. `$1` route, `$2` holder, `$3` term.
-    pub(crate) fence: Arc<str>,
+    /// Whether the table is ours, where somebody owns it: one row, or none. `$1` route, `$2` holder, `$3` term.
+    pub(crate) fence: Option<Arc<str>>,
     /// Delivered; the first brings the rows. Fields: `id` and `fence`, what its count of tries must
     /// be, here and below.
     pub(crate) done: Vec<Arc<str>>,
@@ -30,8 +31,8 @@ pub(crate) struct Settles {
     pub(crate) clear: Arc<str>,
     /// Failed tries. Fields: `id`, `fence`, `attempt`, `outcome`, `code`, `error`, `took_ms`, `handlers`.
     pub(crate) attempts: Arc<str>,
-    /// Counts what is about to be delivered: in all, and in this minute. Fields: `id`, `fence`.
-    pub(crate) count: [Arc<str>; 2],
+    /// Counts what is about to be delivered, where `done` does not. Fields: `id`, `fence`.
+    pub(crate) count: Vec<Arc<str>>,
 }
 
 /// What each field of a list is called.
@@ -44,28 +45,25 @@ impl Settles {
         let (done, dead) = match &layout.log {
             Some(table) => {
                 let moved = |new: &Assignments| moved::into_log(layout, writer, table, log, new, &meant);
-                (moved(&delivered(layout, writer)), moved(&died(layout, writer)))
+                (moved(&delivered(layout, writer)), Some(moved(&died(layout, writer))))
             }
-            None => (vec![done(layout, writer)], dead(layout, writer).into_iter().collect()),
+            None => (Mark::new(done(layout, writer)), dead(layout, writer)),
         };
         let all = |texts: Vec<String>| texts.into_iter().map(made).collect();
         Self {
-            fence: made(fence(layout, writer)),
-            done: all(done),
+            fence: layout.has_owner().then(|| made(fence(writer))),
+            done: all(done.counted(layout, writer)),
             retry: retry(layout, writer).map(made),
-            dead: all(dead),
+            dead: all(dead.map(Mark::texts).unwrap_or_default()),
             aside: made(aside(layout, writer, &ours)),
             clear: made(clear(writer, &ours)),
             attempts: made(attempts(layout, writer)),
-            count: count(layout, writer).map(made),
+            count: all(counted_apart(layout, writer)),
         }
     }
 }
 
-fn fence(layout: &Layout, writer: &Writer<'_>) -> String {
-    if !layout.has_owner() {
-        return "select 'ours' where $1 is not null and $2 is not null and $3 is not null".to_owned();
-    }
+fn fence(writer: &Writer<'_>) -> String {
     let lock = if writer.dialect == Dialect::Postgres { " for share" } else { "" };
     format!(
         "select 'ours' from {} where name = $1 and holder = $2 and term = cast($3 as bigint){lock}",
@@ -208,9 +206,9 @@ pub(super) fn died(layout: &Layout, writer: &Writer<'_>) -> Assignments {
     new
 }
 
-fn dead(layout: &Layout, writer: &Writer<'_>) -> Option<String> {
+fn dead(layout: &Layout, writer: &Writer<'_>) -> Option<Mark> {
     let new = died(layout, writer);
-    (!new.is_empty()).then(|| update(layout, writer, &new, FAILED))
+    (!new.is_empty()).then(|| Mark::new(update(layout, writer, &new, FAILED)))
 }
 
 /// Writes what the side table learns, under a condition.
@@ -251,25 +249,4 @@ fn attempts(layout: &Layout, writer: &Writer<'_>) -> String {
         layout.table.quoted(),
         meant(layout, writer, &ours(layout, writer)),
     )
-}
-
-fn count(layout: &Layout, writer: &Writer<'_>) -> [String; 2] {
-    let minute = match writer.dialect {
-        Dialect::Postgres => "date_trunc('minute', statement_timestamp())".to_owned(),
-        Dialect::Sqlite => "cast($2 as integer) / 60000000 * 60000000".to_owned(),
-    };
-    let ours = ours(layout, writer);
-    let agree = format!(
-        "(select count(*) from {}, {} t where {})",
-        writer.unpacked("$3", &["id", "fence"]),
-        layout.table.quoted(),
-        meant(layout, writer, &ours)
-    );
-    let total = format!("update {} set delivered = delivered + {agree} where name = $4", writer.own("adopted_route"));
-    let stat = format!(
-        "insert into {} as s (route, minute, delivered) select $4, {minute}, {agree} where {ours} \
-         on conflict (route, minute) do update set delivered = s.delivered + excluded.delivered",
-        writer.own("adopted_stat")
-    );
-    [total, stat]
 }

@@ -1,0 +1,73 @@
+//! What marks rows, and counts them.
+
+use super::Writer;
+use super::settle::ours;
+use crate::ground::Dialect;
+use crate::layout::Layout;
+
+/// A statement that marks rows and brings their ids.
+pub(super) struct Mark {
+    /// What it reads that must stand before it.
+    pub(super) with: Option<String>,
+    pub(super) text: String,
+    /// What runs after it.
+    pub(super) then: Option<String>,
+}
+
+impl Mark {
+    pub(super) fn new(text: String) -> Self {
+        Self { with: None, text, then: None }
+    }
+
+    /// The statements, of which the first brings the ids.
+    pub(super) fn texts(self) -> Vec<String> {
+        let text = match self.with {
+            Some(with) => format!("with {with} {}", self.text),
+            None => self.text,
+        };
+        [text].into_iter().chain(self.then).collect()
+    }
+
+    /// The same, and counts them as delivered where one statement can do both.
+    pub(super) fn counted(self, layout: &Layout, writer: &Writer<'_>) -> Vec<String> {
+        if writer.dialect == Dialect::Sqlite {
+            return self.texts();
+        }
+        let [total, stat] = counts(layout, writer, "(select count(*) from marked)");
+        let with = self.with.map(|with| format!("{with}, ")).unwrap_or_default();
+        vec![format!(
+            "with {with}marked(id) as ({}), total as ({total}), stat as ({stat}) select id from marked",
+            self.text
+        )]
+    }
+}
+
+/// Counts what is about to be marked, where that takes statements of their own. Fields: `id`, `fence`.
+pub(super) fn counted_apart(layout: &Layout, writer: &Writer<'_>) -> Vec<String> {
+    if writer.dialect == Dialect::Postgres {
+        return Vec::new();
+    }
+    let agree = format!(
+        "(select count(*) from {}, {} t where {})",
+        writer.unpacked("$3", &["id", "fence"]),
+        layout.table.quoted(),
+        super::meant(layout, writer, &ours(layout, writer))
+    );
+    counts(layout, writer, &agree).to_vec()
+}
+
+/// Adds so many deliveries: in all, and in this minute.
+fn counts(layout: &Layout, writer: &Writer<'_>, many: &str) -> [String; 2] {
+    let minute = match writer.dialect {
+        Dialect::Postgres => "date_trunc('minute', statement_timestamp())",
+        Dialect::Sqlite => "cast($2 as integer) / 60000000 * 60000000",
+    };
+    let total = format!("update {} set delivered = delivered + {many} where name = $4", writer.own("adopted_route"));
+    let stat = format!(
+        "insert into {} as s (route, minute, delivered) select $4, {minute}, {many} where {} \
+         on conflict (route, minute) do update set delivered = s.delivered + excluded.delivered",
+        writer.own("adopted_stat"),
+        ours(layout, writer)
+    );
+    [total, stat]
+}
