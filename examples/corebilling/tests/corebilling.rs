@@ -3,9 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::process::Command;
+use std::sync::{Arc, Mutex};
 
 use async_nats::jetstream::consumer::{AckPolicy, pull};
 use async_nats::jetstream::{self, stream};
+use axum::body::Bytes;
+use axum::http::StatusCode;
+use axum::{Router, routing};
 use corebilling::Billing;
 use corebilling::downstream::{Downstream, REPLAYS};
 use corebilling::outbox::apply_metadata;
@@ -17,6 +21,10 @@ use postroom::with_correlation_id;
 use postroom_conformance::servers::{Database, Servers, unique_name};
 use postroom_presets::Kafka;
 use serde_json::{Value, json};
+
+/// An operator inserts the rows again, under new ids.
+const AGAIN: &str = "insert into billing_events (id, subject, tenant_id, resource_id, payload) \
+    select id || '-again', subject, tenant_id, resource_id, payload || '{\"outbox_status\": \"pending\"}' from billing_events";
 
 async fn billing(bus: &[(&str, &str)]) -> (Database, Billing) {
     let database = Database::create(&Servers::find()).await;
@@ -76,11 +84,7 @@ async fn webhooks_and_replays_are_told_apart_by_correlation_and_causation_and_no
     let downstream = Downstream::open(&billing).await.unwrap();
     with_correlation_id("request-31", billing.subscribe(&topic, "sub-1")).await.unwrap();
     billing.dispatch().await.unwrap();
-    // An operator inserts the row again, under a new id.
-    let again = "insert into billing_events (id, subject, tenant_id, resource_id, payload) \
-                 select id || '-again', subject, tenant_id, resource_id, payload || '{\"outbox_status\": \"pending\"}' \
-                 from billing_events";
-    sqlx::query(again).execute(&billing.pool).await.unwrap();
+    sqlx::query(AGAIN).execute(&billing.pool).await.unwrap();
     billing.dispatch().await.unwrap();
     let bodies = read(&kafka, &topic).await;
     let ids: Vec<Value> =
@@ -92,6 +96,40 @@ async fn webhooks_and_replays_are_told_apart_by_correlation_and_causation_and_no
     // Another request is another thing to do, which the state knows to be done.
     let other = bodies[0].replace("request-31", "request-32");
     assert_eq!(downstream.webhook(other.as_bytes()).await.unwrap(), Once::Done);
+    assert_eq!(query(&billing, "select subscription from welcome_mails").await, ["sub-1"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_webhook_brings_again_after_a_lost_answer_or_a_replay_has_no_second_effect() {
+    let (database, plain) = billing(&[("EVENT_BUS", "noop")]).await;
+    let (downstream, results) = (Arc::new(Downstream::open(&plain).await.unwrap()), Arc::new(Mutex::new(Vec::new())));
+    let seen = Arc::clone(&results);
+    let receive = move |body: Bytes| async move {
+        let done = downstream.webhook(&body).await.unwrap();
+        let mut seen = seen.lock().unwrap();
+        seen.push(done);
+        // The first time the work is done and the answer is lost.
+        if seen.len() == 1 { StatusCode::BAD_GATEWAY } else { StatusCode::NO_CONTENT }
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/hooks", listener.local_addr().unwrap());
+    let router = Router::new().route("/hooks", routing::post(receive));
+    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("postroom.toml");
+    let text = format!(
+        "[transport.webhook]\nhttps_only = false\nallow_networks = [\"127.0.0.0/8\"]\n\
+         [[route]]\nname = \"corebilling\"\nretry = {{ base = \"10ms\" }}\nto = {{ webhook = {{ url = \"{url}\" }} }}\n"
+    );
+    std::fs::write(&file, text).unwrap();
+    let env = [("DATABASE_URL".to_owned(), database.url())].into();
+    let billing = Billing::open(Sources { file: Some(file), env, ..Sources::default() }).await.unwrap();
+    with_correlation_id("request-31", billing.subscribe("subscription.created", "sub-1")).await.unwrap();
+    billing.dispatch().await.unwrap();
+    sqlx::query(AGAIN).execute(&billing.pool).await.unwrap();
+    billing.dispatch().await.unwrap();
+    assert_eq!(*results.lock().unwrap(), [Once::Done, Once::Duplicate, Once::Duplicate]);
     assert_eq!(query(&billing, "select subscription from welcome_mails").await, ["sub-1"]);
 }
 
