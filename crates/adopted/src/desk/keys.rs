@@ -38,7 +38,7 @@ async fn heads(inner: &Inner, key: Option<&str>, limit: usize) -> Result<Rows, S
     let mut query = Query::new(inner);
     let (next, now, column) = (query.next_attempt(), query.now(), query.writer.text(place));
     query.and(query.is_pending());
-    query.and(format!("{next} > {now} and {column} is not null and coalesce(s.blocks, true)"));
+    query.and(format!("{next} > {now} and {column} is not null and s.due is not null and s.blocks"));
     if let Some(key) = key {
         let key = query.value(key);
         query.and(format!("{column} = {key}"));

@@ -102,9 +102,14 @@ impl Numbers {
 
         let mut retrying = Query::new(inner);
         retrying.and(query.is_pending());
-        retrying.and(format!("{next} > {now}"));
+        retrying.and(format!("{next} > {now} and (s.due is not null or {} <> '0')", retrying.attempts()));
         let keys = match inner.layout.order_key() {
-            Some(key) => format!("count(distinct {})", retrying.writer.text(key)),
+            Some(key) => {
+                format!(
+                    "count(distinct case when s.due is not null and s.blocks then {} end)",
+                    retrying.writer.text(key)
+                )
+            }
             None => "0".to_owned(),
         };
         let text_retrying = format!("select cast(count(*) as text), cast({keys} as text) {}", retrying.from());

@@ -4,7 +4,9 @@
 //! repeats what is out, which is never more than the relay may have in flight.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use postroom_core::{Budget, Delivery, LaneTerm, Settlement, Standing, StoreError};
 
 use super::row::Due;
@@ -21,33 +23,64 @@ pub(super) struct HeldTake {
     verdicts: Sorted,
 }
 
+/// A pause after takes that could not be settled: their rows come again, and would at once.
+#[derive(Debug, Default)]
+pub(super) struct Pause {
+    failures: u32,
+    until: Option<Instant>,
+}
+
+impl Pause {
+    fn is_over(&self) -> bool {
+        self.until.is_none_or(|until| until <= Instant::now())
+    }
+
+    /// Longer after each failure, none after a success.
+    fn after(&mut self, settled: bool) {
+        self.failures = if settled { 0 } else { self.failures.saturating_add(1) };
+        let pause = PAUSE_MIN.saturating_mul(1 << self.failures.min(16)).min(PAUSE_MAX);
+        self.until = (!settled).then(|| Instant::now() + pause);
+    }
+}
+
+const PAUSE_MIN: Duration = Duration::from_millis(50);
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+
 impl Shared {
     /// Locks what is due and nobody else has. `sure` says that something probably is.
     pub(super) async fn lock(&self, budget: Budget, sure: bool) -> Result<(Vec<Delivery>, bool), StoreError> {
         let (inner, ground) = (&self.inner, &self.inner.ground);
-        let (bound, out, held) = {
+        let (bound, out, held, rested) = {
             let state = self.state();
-            (state.bound, state.out.len(), state.held.len())
+            (state.bound, state.out.len(), state.held.len(), state.pause.is_over())
         };
         let takes = ground.holds_max();
         let limit = budget.rows.min(bound.div_ceil(takes.max(1))).min(bound.saturating_sub(out));
-        if limit == 0 || held >= takes {
+        if limit == 0 || held >= takes || !rested {
             // The end of a take wakes us.
             return Ok((Vec::new(), false));
         }
         let of = |text: &Arc<str>| {
             let statement = Statement::new(Arc::clone(text)).bind(&inner.layout_name).bind(clock());
+            // Nothing is in hand that is not locked.
             statement.bind("[]").bind(limit.to_string())
         };
         // No transaction for nothing.
         if !sure && ground.look("take", vec![of(&self.takes.any)]).await?.first().is_none_or(Rows::is_empty) {
             return Ok((Vec::new(), false));
         }
-        let (rows, held) = ground.hold("take", of(&self.takes.first)).await?;
-        let more = rows.len() >= limit;
-        let (mut good, mut verdicts) = (Vec::with_capacity(rows.len()), Sorted::default());
+        let place = self.state().walk.next();
+        let from_the_front = place.is_none();
+        let read = match place {
+            Some(place) => of(&self.takes.behind).bind(place),
+            None => of(&self.takes.first),
+        };
+        let (rows, held) = ground.hold("take", read).await?;
+        let at_the_end = rows.len() < limit;
+        let (mut good, mut verdicts, mut last) = (Vec::with_capacity(rows.len()), Sorted::default(), None);
         for row in rows {
-            let Due { row, attempts, event, .. } = Due::read(&inner.layout, inner.limits, row);
+            let Due { row, attempts, event, place, .. } = Due::read(&inner.layout, inner.limits, row);
+            last = Some(place);
             // Nobody can change it while we hold its lock.
             let out = Out::read(row, attempts, None);
             match event {
@@ -58,6 +91,7 @@ impl Shared {
                 }
             }
         }
+        let more = self.state().walk.came(from_the_front, last, at_the_end);
         if good.is_empty() {
             // Nothing, or nothing that can be delivered.
             let write = self.statements(0, &verdicts);
@@ -90,11 +124,8 @@ impl Shared {
                 }
             }
         }
-        for (lane, take) in complete {
-            if !self.end(take).await {
-                lost.push(lane);
-            }
-        }
+        let ends = complete.into_iter().map(|(lane, take)| async move { (!self.end(take).await).then_some(lane) });
+        lost.extend(join_all(ends).await.into_iter().flatten());
         lost.dedup();
         self.inner.wake.wake();
         let mut standing = self.state().standing(false);
@@ -110,15 +141,15 @@ impl Shared {
             state.rows.clear();
             state.held.drain().map(|(_, take)| take).collect()
         };
-        for take in takes {
-            self.end(take).await;
-        }
+        join_all(takes.into_iter().map(|take| self.end(take))).await;
     }
 
     /// Writes the verdicts and commits. When that fails, the locks are gone, and with them our word on these rows.
     async fn end(&self, take: HeldTake) -> bool {
         let write = self.statements(0, &take.verdicts);
-        match take.held.finish("settle", write.statements).await {
+        let finished = take.held.finish("settle", write.statements).await;
+        self.state().pause.after(finished.is_ok());
+        match finished {
             Ok(results) => {
                 for (n, rows) in write.marked {
                     self.compare(results.get(n), rows);

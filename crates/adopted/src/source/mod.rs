@@ -13,7 +13,7 @@ mod take;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use postroom_core::{
@@ -23,7 +23,7 @@ use postroom_core::{
 
 pub(crate) use row::Due;
 
-use self::locks::HeldTake;
+use self::locks::{HeldTake, Pause};
 use crate::layout::Claim;
 use crate::sql::Takes;
 use crate::store::Inner;
@@ -32,6 +32,8 @@ use crate::store::Inner;
 const LANE: u32 = 0;
 /// What may be out while it is locked, as long as nobody has said so.
 const BOUND: usize = 512;
+/// A walk begins again at the front after this long.
+const WALK_MAX: Duration = Duration::from_secs(1);
 /// Where relays share rows nobody owns the lane; the engine wants a term all the same.
 const SHARED: LaneTerm = LaneTerm { lane: LANE, term: 1 };
 
@@ -74,6 +76,10 @@ struct State {
     more: bool,
     /// How far the walk through the rows has got.
     walk: Walk,
+    /// Keys of which rows came back undelivered since the last take began.
+    turned: HashSet<String>,
+    /// No row is locked before this: what was locked last could not be settled.
+    pause: Pause,
 }
 
 /// A row in the engine's hands.
@@ -105,6 +111,27 @@ struct Walk {
     began: Option<Instant>,
 }
 
+impl Walk {
+    /// Where it goes on. It begins again at the front after a while: what is committed late may stand anywhere.
+    fn next(&mut self) -> Option<String> {
+        if self.began.is_none_or(|began| began.elapsed() >= WALK_MAX) {
+            *self = Self { place: None, began: Some(Instant::now()) };
+        }
+        self.place.clone()
+    }
+
+    /// It has got to this place, and to the end or not. Whether there may be more.
+    fn came(&mut self, from_the_front: bool, place: Option<String>, at_the_end: bool) -> bool {
+        if at_the_end {
+            *self = Self::default();
+        } else if place.is_some() {
+            self.place = place;
+        }
+        // What stands before the place it began at is looked at by the next one.
+        !at_the_end || !from_the_front
+    }
+}
+
 impl AdoptedSource {
     /// A source of a route that is registered and joined.
     pub(crate) fn new(inner: Arc<Inner>, relay: RelayIdentity, route: RouteDefinition) -> Self {
@@ -133,6 +160,14 @@ impl State {
         self.out.clear();
         self.rows.clear();
         self.walk = Walk::default();
+    }
+
+    /// A row came back undelivered: those of its key come from the front, in their order.
+    fn turn(&mut self, out: Out) {
+        if let Some(key) = out.key {
+            self.turned.insert(key);
+            self.walk.began = None;
+        }
     }
 
     fn remove(&mut self, handle: i64) -> Option<Out> {

@@ -64,7 +64,10 @@ impl Shared {
         }
         let ours = state.lane();
         for settlement in settlements.iter().filter(|settlement| Some(settlement.lane) == ours) {
-            state.remove(settlement.handle);
+            let out = state.remove(settlement.handle);
+            if let Some(out) = out.filter(|_| !matches!(settlement.verdict, Verdict::Delivered(_))) {
+                state.turn(out);
+            }
         }
         let mut lost: Vec<_> = settlements.iter().map(|s| s.lane).filter(|lane| Some(*lane) != ours).collect();
         lost.dedup();
@@ -134,25 +137,26 @@ impl Shared {
         for text in &texts.count {
             add(text, &sorted.done);
         }
-        // The rows themselves; back come those that agreed.
+        // Where a dead row is stamped like a done one, somebody may have made it pending again by hand: it is dead no more.
+        let clear = if inner.layout.death == Death::AsDone { &sorted.done } else { &sorted.clear };
+        add(&texts.clear, clear);
+        // The rows themselves; back come those that agreed. Those that are done last, because that counts them: who holds the
+        // route's row waits for no other.
         let mut marked: Vec<(usize, &[Value])> = Vec::new();
         let mut mark = |text: Option<&Arc<str>>, rows: &'s [Value]| {
             if let Some(text) = text.filter(|_| !rows.is_empty()) {
                 marked.push((add(text, rows), rows));
             }
         };
-        mark(texts.done.first(), &sorted.done);
         mark(texts.retry.as_ref(), &sorted.retry);
         mark(texts.dead.first(), &sorted.dead);
         mark(self.takes.claims.as_ref().map(|claims| &claims.settled_back), &sorted.back);
+        mark(texts.done.first(), &sorted.done);
         for (rest, rows) in [(&texts.done, &sorted.done), (&texts.dead, &sorted.dead)] {
             for text in rest.iter().skip(1) {
                 add(text, rows);
             }
         }
-        // Where a dead row is stamped like a done one, somebody may have made it pending again by hand: it is dead no more.
-        let clear = if inner.layout.death == Death::AsDone { &sorted.done } else { &sorted.clear };
-        add(&texts.clear, clear);
         Write { statements, marked }
     }
 

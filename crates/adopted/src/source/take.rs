@@ -1,21 +1,18 @@
 //! Reading what is due, in the layout's order, past what is in our hands and what waits.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use postroom_core::{Budget, Delivery, Event, LaneTerm, StoreError, Take};
 use serde_json::json;
 
 use super::lease::Look;
 use super::row::Due;
-use super::{LANE, Out, Shared, State, Walk};
+use super::{LANE, Out, Shared, State};
 use crate::ground::{Row, Statement};
 use crate::layout::Claim;
 use crate::store::clock;
 use crate::tables::routes;
-
-/// A walk begins again at the front after this long: what is committed late may stand anywhere.
-const WALK_MAX: Duration = Duration::from_secs(1);
 
 impl Shared {
     pub(super) async fn take(&self, budget: Budget) -> Result<Take, StoreError> {
@@ -30,9 +27,8 @@ impl Shared {
         let found = ground.look("take", looks).await?;
         let look =
             found.first().and_then(Look::read).ok_or_else(|| routes::not_registered(&self.route.name, "take"))?;
-        let next_due = found.get(1).and_then(|rows| next_due(rows));
         // Without having looked, something may be waiting.
-        let retrying = more || next_due.is_some();
+        let (next_due, retrying) = found.get(1).map_or((None, more), |rows| waiting(rows));
         let (deliveries, more) = match (&inner.layout.claim, &self.takes.claims) {
             (Claim::Lease, _) => self.take_owned(&look, budget).await?,
             _ if look.paused => (Vec::new(), false),
@@ -68,10 +64,8 @@ impl Shared {
     async fn read(&self, term: i64, budget: Budget) -> Result<(Vec<Delivery>, bool), StoreError> {
         let (place, in_hand) = {
             let mut state = self.state();
-            if state.walk.began.is_none_or(|began| began.elapsed() >= WALK_MAX) {
-                state.walk = Walk { place: None, began: Some(Instant::now()) };
-            }
-            (state.walk.place.clone(), json!(state.rows).to_string())
+            state.turned.clear();
+            (state.walk.next(), json!(state.rows).to_string())
         };
         let from_the_front = place.is_none();
         let rows = self.rows(place, in_hand, budget.rows).await?;
@@ -101,17 +95,15 @@ impl Shared {
             // Lost meanwhile: the next take begins anew.
             return Ok((Vec::new(), true));
         }
-        // From here to the end nothing waits: what is handed out reaches the engine.
-        state.walk.place = place.or(state.walk.place.take());
+        // From here to the end nothing waits: what is handed out reaches the engine. Rows of a key of which earlier ones came
+        // back while these were read would overtake them.
+        let count = readable.len();
+        readable.retain(|(_, event)| event.ordering_key().is_none_or(|key| !state.turned.contains(key)));
+        let turned = readable.len() < count;
+        let more = state.walk.came(from_the_front, place, !full && !cut && !turned);
         let lane = LaneTerm { lane: LANE, term };
         let hand_out = |(out, event)| self.hand_out(&mut state, lane, out, event);
-        let deliveries: Vec<Delivery> = readable.into_iter().map(hand_out).collect();
-        let at_the_end = !full && !cut;
-        if at_the_end {
-            state.walk = Walk::default();
-        }
-        // What stands before the place the walk began at is looked at by the next one.
-        Ok((deliveries, !at_the_end || !from_the_front))
+        Ok((readable.into_iter().map(hand_out).collect(), more))
     }
 
     async fn rows(&self, place: Option<String>, in_hand: String, limit: usize) -> Result<Vec<Row>, StoreError> {
@@ -141,8 +133,9 @@ impl Shared {
     }
 }
 
-/// Reads the row of [`crate::sql::Takes::waiting`].
-fn next_due(rows: &[Row]) -> Option<Duration> {
-    let micros: i64 = rows.first()?.first()?.as_deref()?.parse().ok()?;
-    Some(Duration::from_micros(u64::try_from(micros).unwrap_or_default()))
+/// Reads the row of [`crate::sql::Takes::waiting`]: when the next row comes, and whether any is to be tried again.
+fn waiting(rows: &[Row]) -> (Option<Duration>, bool) {
+    let at = |n: usize| rows.first().and_then(|row| row.get(n)?.as_deref());
+    let micros: Option<i64> = at(0).and_then(|micros| micros.parse().ok());
+    (micros.map(|micros| Duration::from_micros(u64::try_from(micros).unwrap_or_default())), at(1).is_some())
 }

@@ -16,7 +16,8 @@ pub(crate) struct Takes {
     pub(crate) first: Arc<str>,
     /// The same behind a place in the order: `$5`, a JSON list.
     pub(crate) behind: Arc<str>,
-    /// In how many microseconds the next row is tried again, if one is. `$1` layout, `$2` our clock, `$3` rows in hand.
+    /// In how many microseconds the next row comes, if one does, and whether something is to be tried again. `$1` layout,
+    /// `$2` our clock, `$3` rows in hand.
     pub(crate) waiting: Arc<str>,
     /// Whether there is a due row at all. Values as for `first`.
     pub(crate) any: Arc<str>,
@@ -33,11 +34,11 @@ pub(super) struct Reads {
 impl Takes {
     /// `blocks` says whether a row that waits for another try keeps its key waiting.
     pub(crate) fn new(layout: &Layout, writer: &Writer<'_>, blocks: bool) -> Self {
-        let reads = reads(layout, writer, blocks);
-        let read = |behind: bool| made(read(layout, writer, &reads, behind));
+        let reads = reads(layout, writer, blocks.then_some(Blocked::UntilDue));
+        let behind = self::reads(layout, writer, blocks.then_some(Blocked::UntilTaken));
         Self {
-            first: read(false),
-            behind: read(true),
+            first: made(read(layout, writer, &reads, false)),
+            behind: made(read(layout, writer, &behind, true)),
             waiting: made(waiting(layout, writer)),
             any: made(any(layout, &reads)),
             claims: layout.claimed().map(|claimed| Claims::new(layout, writer, &reads, claimed)),
@@ -45,7 +46,16 @@ impl Takes {
     }
 }
 
-fn reads(layout: &Layout, writer: &Writer<'_>, blocks: bool) -> Reads {
+/// For how long a failed row keeps its key waiting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Blocked {
+    /// A read from the front meets it first as soon as it is due.
+    UntilDue,
+    /// A read that began behind it does not.
+    UntilTaken,
+}
+
+fn reads(layout: &Layout, writer: &Writer<'_>, blocked: Option<Blocked>) -> Reads {
     let row = Place::column(layout.row.clone());
     let row_text = writer.text(&row);
     let attempts = match &layout.attempts {
@@ -61,7 +71,8 @@ fn reads(layout: &Layout, writer: &Writer<'_>, blocks: bool) -> Reads {
     let mut conditions = vec![claimable(layout, writer, &now), due(layout, writer, &now, &row_text)];
     conditions.extend(not_aside(layout, writer, "$1"));
     conditions.push(format!("{row_text} not in {}", writer.listed("$3")));
-    conditions.extend(layout.order_key().filter(|_| blocks).map(|key| not_blocked(layout, writer, key, &now)));
+    let blocked = layout.order_key().zip(blocked);
+    conditions.extend(blocked.map(|(key, blocked)| not_blocked(layout, writer, key, blocked)));
     Reads { columns, conditions }
 }
 
@@ -142,23 +153,22 @@ fn due(layout: &Layout, writer: &Writer<'_>, now: &str, row: &str) -> String {
     }
 }
 
-/// That no row of the key waits for another try and keeps the others waiting.
-fn not_blocked(layout: &Layout, writer: &Writer<'_>, key: &Place, now: &str) -> String {
-    let (sidecar, own) = (writer.own("sidecar"), writer.text(key));
-    let Some(next_attempt) = &layout.next_attempt else {
-        return format!(
-            "not exists (select 1 from {sidecar} s where s.layout = $1 and s.key = {own} and s.blocks and s.due > {now})"
-        );
+/// That no failed row of the key keeps the others waiting. One that is only scheduled for later has not failed.
+fn not_blocked(layout: &Layout, writer: &Writer<'_>, key: &Place, blocked: Blocked) -> String {
+    let (head, now) = (writer.called("b"), writer.now("$2"));
+    // What the side table remembers of rows that somebody else has finished or deleted counts no more.
+    let is_head =
+        format!("{} = {} and {}", head.of(&layout.row), writer.row_id(&layout.row, "s.row_id"), pending(layout, &head));
+    let head_is = |more: &str| format!("exists (select 1 from {} b where {is_head}{more})", layout.table.quoted());
+    let waits = match (blocked, &layout.next_attempt) {
+        (Blocked::UntilTaken, _) => format!("s.row_id not in {} and {}", writer.listed("$3"), head_is("")),
+        (Blocked::UntilDue, Some(place)) => head_is(&format!(" and {} > {now}", head.moment(place))),
+        (Blocked::UntilDue, None) => format!("s.due > {now} and {}", head_is("")),
     };
-    let head = writer.called("b");
     format!(
-        "not exists (select 1 from {} b where {} = {own} and {} and {} > {now} \
-         and not exists (select 1 from {sidecar} s where s.layout = $1 and s.row_id = {} and not s.blocks))",
-        layout.table.quoted(),
-        head.text(key),
-        pending(layout, &head),
-        head.moment(next_attempt),
-        head.text(&Place::column(layout.row.clone()))
+        "not exists (select 1 from {} s where s.layout = $1 and s.key = {} and s.due is not null and s.blocks and {waits})",
+        writer.own("sidecar"),
+        writer.text(key)
     )
 }
 
@@ -186,8 +196,13 @@ fn waiting(layout: &Layout, writer: &Writer<'_>) -> String {
             writer.listed("$3")
         )
     });
+    let again = if given_up.is_some() {
+        "min(x.at) is not null".to_owned()
+    } else {
+        format!("exists (select 1 from {} s where s.layout = $1 and s.due > {now})", writer.own("sidecar"))
+    };
     format!(
-        "select {} from (select at from ({retried}) r {}) x where $3 is not null",
+        "select {}, case when {again} then 'yes' end from (select at from ({retried}) r {}) x where $3 is not null",
         writer.until("min(x.at)", &now),
         given_up.unwrap_or_default()
     )

@@ -55,6 +55,11 @@ impl Bench {
         self.execute(&self.sample.insert_payload(self.ground.dialect(), n, id, None, payload)).await;
     }
 
+    /// Moves the time of a row's next try, as an operator may.
+    pub async fn reschedule(&self, id: &str, time: &str) {
+        self.execute(&self.sample.reschedule(self.ground.dialect(), id, time)).await;
+    }
+
     pub async fn execute(&self, sql: &str) {
         self.ground.script("test", sql.to_owned()).await.unwrap();
     }

@@ -40,6 +40,44 @@ pub async fn a_failed_row_keeps_its_key_waiting_and_no_other(bench: &Bench) {
     assert_eq!(ids(&worker.take_all().await), ["k-1"]);
 }
 
+pub async fn what_comes_back_is_not_overtaken_by_later_rows_of_its_key(bench: &Bench) {
+    for (n, id, key) in [(0, "k-0", "k"), (1, "k-1", "k"), (2, "a", "a"), (3, "b", "b"), (4, "k-2", "k")] {
+        bench.insert_one(n, id, Some(key)).await;
+    }
+    let worker = bench.worker("a").await;
+    let taken = worker.take_some(2).await;
+    worker.settle([(&taken[0], dead(1)), (&taken[1], postroom_core::Verdict::Returned)]).await;
+    assert_eq!(ids(&worker.take_some(2).await), ["k-1", "a"]);
+    assert_eq!(ids(&worker.take_all().await), ["b", "k-2"]);
+}
+
+pub async fn a_failed_row_that_is_due_behind_the_walk_is_not_overtaken(bench: &Bench) {
+    for (n, id, key) in [(0, "k-0", "k"), (1, "k-1", "k"), (2, "a", "a"), (3, "b", "b"), (4, "k-2", "k"), (5, "c", "c")]
+    {
+        bench.insert_one(n, id, Some(key)).await;
+    }
+    let worker = bench.worker("a").await;
+    let taken = worker.take_some(2).await;
+    worker.settle([(&taken[0], retry(1, LONG)), (&taken[1], postroom_core::Verdict::Returned)]).await;
+    assert_eq!(ids(&worker.take_some(1).await), ["a"]);
+    bench.reschedule("k-0", "2026-01-01 00:00:00").await;
+    let rest = worker.take_all().await;
+    let of_the_key: Vec<&str> = ids(&rest).into_iter().filter(|id| id.starts_with('k')).collect();
+    assert_eq!((of_the_key, rest.len()), (vec!["k-0", "k-1", "k-2"], 5));
+}
+
+pub async fn a_row_for_later_keeps_nobody_waiting(bench: &Bench) {
+    bench.insert(3, Some("k")).await;
+    bench.reschedule("k-1", "2999-01-01 00:00:00").await;
+    let worker = bench.worker("a").await;
+    assert_eq!(ids(&worker.take_all().await), ["k-0", "k-2"]);
+    let idle = worker.take().await;
+    assert!(idle.next_due.is_some() && !idle.retrying, "it comes, but was never tried: {idle:?}");
+    let status = &bench.desk.routes().await.unwrap()[0].status;
+    assert_eq!((status.retrying, status.blocked_keys), (0, 0));
+    assert!(bench.desk.blocked_keys(None, 10).await.unwrap().is_empty());
+}
+
 pub async fn where_failures_are_skipped_the_key_goes_on(bench: &Bench) {
     bench.insert(2, Some("k")).await;
     let mut route = postroom_core::RouteDefinition::new("orders");

@@ -227,6 +227,31 @@ impl Sample {
         )
     }
 
+    /// The SQL that moves the time of a row's next try, wherever that stands.
+    pub fn reschedule(self, dialect: Dialect, id: &str, time: &str) -> String {
+        let (table, row) = (self.in_sql(dialect), self.column("id").quoted());
+        let change = match (self, dialect) {
+            (Self::Words | Self::Quoted | Self::Locks, _) => {
+                format!("{} = '{time}'", self.column("available_at").quoted())
+            }
+            (Self::Inside, Dialect::Postgres) => {
+                format!("payload = jsonb_set(payload, '{{outbox_next_attempt_at}}', '\"{time}Z\"')")
+            }
+            (Self::Inside, Dialect::Sqlite) => {
+                format!("payload = json_set(payload, '$.outbox_next_attempt_at', '{time}Z')")
+            }
+            (Self::Stamp | Self::Flag | Self::Presence | Self::Queue, Dialect::Postgres) => {
+                return format!("update postroom.sidecar set due = '{time}Z' where row_id = '{id}'");
+            }
+            (Self::Stamp | Self::Flag | Self::Presence | Self::Queue, Dialect::Sqlite) => {
+                return format!(
+                    "update postroom_sidecar set due = strftime('%s', '{time}') * 1000000 where row_id = '{id}'"
+                );
+            }
+        };
+        format!("update {table} set {change} where {row} = '{id}'")
+    }
+
     /// A query for a row's state as people see it: pending, done, dead, gone.
     pub fn seen(self, dialect: Dialect, id: &str) -> String {
         let table = self.in_sql(dialect);

@@ -142,3 +142,23 @@ pub async fn a_release_keeps_the_verdicts_there_are_and_lets_the_rest_go(bench: 
     assert_eq!(bench.seen("row-0").await, "done");
     assert_eq!(ids(&second.take_all().await), ["row-1", "row-2"]);
 }
+
+pub async fn a_take_that_cannot_be_settled_is_not_repeated_at_once(bench: &Bench) {
+    bench.insert(2, None).await;
+    let worker = bench.worker("a").await;
+    bench.execute("alter table public.outbox add constraint no_more check (status <> 'sent') not valid").await;
+    let taken = worker.take_all().await;
+    let standing = worker.settle(taken.iter().map(|delivery| (delivery, delivered()))).await;
+    assert!(!standing.lost.is_empty());
+    assert!(worker.take_all().await.is_empty(), "they would be sent as fast as the destination takes them");
+    bench.execute("alter table public.outbox drop constraint no_more").await;
+    let taken = loop {
+        let taken = worker.take_all().await;
+        if !taken.is_empty() {
+            break taken;
+        }
+        tokio::task::yield_now().await;
+    };
+    worker.settle(taken.iter().map(|delivery| (delivery, delivered()))).await;
+    assert_eq!((bench.seen("row-0").await.as_str(), bench.seen("row-1").await.as_str()), ("done", "done"));
+}

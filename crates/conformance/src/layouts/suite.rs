@@ -10,6 +10,11 @@ macro_rules! layout_suite {
         $crate::layout_suite!(@sample $harness; flag Flag);
         $crate::layout_suite!(@sample $harness; presence Presence);
         $crate::layout_suite!(@sample $harness; quoted Quoted);
+        // Of tables with a time for the next try.
+        mod later {
+            use super::*;
+            $crate::layout_suite!(@cases $harness; Words; failing { a_row_for_later_keeps_nobody_waiting });
+        }
         $crate::layout_suite!(@shared $harness; queue Queue;
             sharing {
                 a_claim_that_is_not_renewed_is_anybodys_and_its_settle_changes_nothing
@@ -28,6 +33,7 @@ macro_rules! layout_suite {
                 rows_are_let_go_when_the_last_of_a_take_has_its_verdict
                 no_more_is_out_than_one_fault_may_repeat
                 a_release_keeps_the_verdicts_there_are_and_lets_the_rest_go
+                a_take_that_cannot_be_settled_is_not_repeated_at_once
             }
         );
     };
@@ -82,6 +88,8 @@ macro_rules! layout_suite {
                 failing {
                     a_failed_row_waits_for_its_time_with_its_attempts
                     a_failed_row_keeps_its_key_waiting_and_no_other
+                    what_comes_back_is_not_overtaken_by_later_rows_of_its_key
+                    a_failed_row_that_is_due_behind_the_walk_is_not_overtaken
                     where_failures_are_skipped_the_key_goes_on
                     a_head_that_is_given_up_lets_its_key_go_on
                     a_hundred_rows_in_back_off_do_not_stand_in_the_way
