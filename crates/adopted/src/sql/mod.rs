@@ -70,10 +70,7 @@ pub(crate) fn open(layout: &Layout, writer: &Writer<'_>) -> String {
 fn not_aside(layout: &Layout, writer: &Writer<'_>, name: &str) -> Option<String> {
     (layout.death == Death::Aside).then(|| {
         let row = writer.text(&crate::layout::Place::column(layout.row.clone()));
-        format!(
-            "not exists (select 1 from {} s where s.layout = {name} and s.row_id = {row} and s.state = 'dead')",
-            writer.own("sidecar")
-        )
+        writer.nothing_aside(name, &format!("s.row_id = {row} and s.state = 'dead'"))
     })
 }
 

@@ -146,10 +146,7 @@ fn due(layout: &Layout, writer: &Writer<'_>, now: &str, row: &str) -> String {
                 place.as_column().and_then(|name| writer.columns.get(name)).is_some_and(|column| !column.nullable);
             if never_null { format!("{moment} <= {now}") } else { format!("({moment} is null or {moment} <= {now})") }
         }
-        None => format!(
-            "not exists (select 1 from {} s where s.layout = $1 and s.row_id = {row} and s.due > {now})",
-            writer.own("sidecar")
-        ),
+        None => writer.nothing_aside("$1", &format!("s.row_id = {row} and s.due > {now}")),
     }
 }
 
@@ -165,11 +162,8 @@ fn not_blocked(layout: &Layout, writer: &Writer<'_>, key: &Place, blocked: Block
         (Blocked::UntilDue, Some(place)) => head_is(&format!(" and {} > {now}", head.moment(place))),
         (Blocked::UntilDue, None) => format!("s.due > {now} and {}", head_is("")),
     };
-    format!(
-        "not exists (select 1 from {} s where s.layout = $1 and s.key = {} and s.due is not null and s.blocks and {waits})",
-        writer.own("sidecar"),
-        writer.text(key)
-    )
+    let of_the_key = format!("s.key = {} and s.due is not null and s.blocks and {waits}", writer.text(key));
+    writer.nothing_aside("$1", &of_the_key)
 }
 
 fn waiting(layout: &Layout, writer: &Writer<'_>) -> String {

@@ -201,6 +201,13 @@ impl Writer<'_> {
         }
     }
 
+    /// That the side table, called `s`, knows nothing of a layout's row under a condition.
+    pub(crate) fn nothing_aside(&self, layout: &str, condition: &str) -> String {
+        // Looked up row by row: made into a join, it would go by statistics, which know nothing of a table that was empty.
+        let apart = if self.dialect == Dialect::Postgres { " offset 0" } else { "" };
+        format!("not exists (select 1 from {} s where s.layout = {layout} and {condition}{apart})", self.own("sidecar"))
+    }
+
     /// The texts of a JSON list.
     pub(crate) fn listed(&self, value: &str) -> String {
         match self.dialect {

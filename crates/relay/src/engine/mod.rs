@@ -320,12 +320,16 @@ impl Engine {
         self.take_running = true;
         self.settles_before_take = self.settles;
         let (source, budget) = (self.source.clone(), self.options.take);
-        let elsewhere = self.options.drain.then(|| (self.store.desk(), self.definition.name.clone()));
+        // What is in our hands comes to its end first, and then there is another look.
+        let nothing_held = self.flights.is_empty() && self.ready.is_empty() && self.settler.is_empty();
+        let asks = self.options.drain && nothing_held;
+        let elsewhere = asks.then(|| (self.store.desk(), self.definition.name.clone()));
         Box::pin(async move {
             let take = source.take(budget).await?;
             let mut others_idle = true;
             if take.deliveries.is_empty()
                 && !take.more
+                && !take.retrying
                 && let Some((desk, name)) = elsewhere
             {
                 // Other relays may own lanes of the route: a drain is done when nothing is left in those either.
