@@ -5,9 +5,11 @@
 #![allow(clippy::print_stdout, reason = "its output is its purpose")]
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a benchmark that cannot run has failed")]
 
+mod adopted;
 mod engine;
 mod postgres;
 mod process;
+mod rounds;
 mod sqlite;
 mod transports;
 
@@ -28,6 +30,9 @@ fn main() -> ExitCode {
     }
     if all || wanted == "dev" {
         process::run();
+    }
+    if wanted == "adopted" {
+        return adopted::run(std::env::args().nth(2).as_deref());
     }
     if wanted == "transports" {
         return transports::run(std::env::args().nth(2).as_deref());

@@ -20,7 +20,9 @@ const USAGE: &str = "usage:
   cargo xtask bench postgres [append|drain|latency|idle|backlog [EVENTS]|scaling]
                                           the same on PostgreSQL: on the server of `services up`, or of POSTROOM_BENCH_PG
   cargo xtask bench transports [kafka|rabbitmq|nats|redis|webhook|latency|memory]
-                                          transports against bare clients on the brokers of `services up`";
+                                          transports against bare clients on the brokers of `services up`
+  cargo xtask bench adopted [holdco|payments|corebilling|back-off]
+                                          presets against the workers they replace, on the servers of `services up`";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();

@@ -13,7 +13,7 @@ mod server;
 
 use std::process::ExitCode;
 
-use server::Server;
+pub(crate) use server::Server;
 
 /// What there is, in the order it is run.
 const NAMES: [&str; 6] = ["append", "drain", "latency", "idle", "backlog", "scaling"];

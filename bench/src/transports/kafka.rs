@@ -7,7 +7,8 @@ use postroom_core::Transport;
 use postroom_core::envelope::Binding;
 use postroom_kafka::{Kafka, KafkaOptions};
 
-use super::{Rounds, encoder, relayed, template, unique, warm};
+use super::{encoder, relayed, template, unique, warm};
+use crate::rounds::Rounds;
 
 const COUNT: usize = 400_000;
 const KEYS: usize = 50_000;
@@ -38,10 +39,14 @@ pub(crate) async fn run(servers: &Servers) {
 /// A topic with a few partitions.
 pub(super) fn topic(broker: &str) -> String {
     let topic = unique("bench");
-    let mut create = brokers::Kafka::tool("org.apache.kafka.tools.TopicCommand").unwrap();
-    create.args(["--bootstrap-server", broker, "--create", "--topic", &topic, "--partitions", "6"]);
-    run_to_end(&mut create).unwrap();
+    create_topic(broker, &topic);
     topic
+}
+
+pub(crate) fn create_topic(broker: &str, topic: &str) {
+    let mut create = brokers::Kafka::tool("org.apache.kafka.tools.TopicCommand").unwrap();
+    create.args(["--bootstrap-server", broker, "--create", "--topic", topic, "--partitions", "6"]);
+    run_to_end(&mut create).unwrap();
 }
 
 /// Records per second by the broker's own tool.

@@ -21,6 +21,8 @@ use postroom_core::{Delivery, Event, JSON, RouteDefinition, RouteHealth, Start, 
 use postroom_memory::Memory;
 use postroom_relay::{Observer, Relay, RelayOptions, RouteRun};
 
+pub(crate) use kafka::create_topic;
+
 const PAYLOAD_BYTES: usize = 300;
 /// Deliveries on their way at once.
 const WINDOW: usize = 16_384;
@@ -73,28 +75,6 @@ fn payload() -> String {
 
 fn unique(name: &str) -> String {
     format!("{name}-{}", fastrand::u32(..))
-}
-
-/// The middle of the ratios, and of both rates.
-#[derive(Debug, Default)]
-struct Rounds(Vec<(f64, f64)>);
-
-impl Rounds {
-    fn add(&mut self, ours: f64, bare: f64) {
-        self.0.push((ours, bare));
-    }
-
-    fn show(&self) -> (f64, String) {
-        let middle = |of: &dyn Fn(&(f64, f64)) -> f64| {
-            let mut values: Vec<f64> = self.0.iter().map(of).collect();
-            values.sort_by(f64::total_cmp);
-            values[values.len() / 2]
-        };
-        let ratio = middle(&|(ours, bare)| ours / bare);
-        let all: Vec<String> = self.0.iter().map(|(ours, bare)| format!("{:.2}", ours / bare)).collect();
-        let rates = format!("{:.0}/s against {:.0}/s; rounds {}", middle(&|r| r.0), middle(&|r| r.1), all.join(", "));
-        (ratio, rates)
-    }
 }
 
 /// Events per second through a relay, from the start of its run to the last settled one.

@@ -15,7 +15,8 @@ use postroom_core::envelope::Binding;
 use postroom_core::{SecretUrl, Transport};
 use postroom_rabbitmq::{RabbitMq, RabbitMqOptions};
 
-use super::{Rounds, encoder, payload, per_second, relayed, template, unique, warm};
+use super::{encoder, payload, per_second, relayed, template, unique, warm};
+use crate::rounds::Rounds;
 
 const COUNT: usize = 60_000;
 const KEYS: usize = 50_000;

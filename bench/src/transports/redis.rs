@@ -9,7 +9,8 @@ use postroom_core::{SecretUrl, Transport};
 use postroom_redis::{Redis, RedisOptions};
 use redis::aio::MultiplexedConnection;
 
-use super::{Rounds, encoder, payload, per_second, relayed, template, unique, warm};
+use super::{encoder, payload, per_second, relayed, template, unique, warm};
+use crate::rounds::Rounds;
 
 const COUNT: usize = 400_000;
 const KEYS: usize = 50_000;

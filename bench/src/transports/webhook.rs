@@ -11,7 +11,8 @@ use postroom_core::envelope::Binding;
 use postroom_webhook::signature::SigningKey;
 use postroom_webhook::{Webhook, WebhookOptions};
 
-use super::{Rounds, encoder, payload, per_second, relayed, unique, warm};
+use super::{encoder, payload, per_second, relayed, unique, warm};
+use crate::rounds::Rounds;
 
 const COUNT: usize = 60_000;
 const KEYS: usize = 50_000;
