@@ -132,10 +132,11 @@ async fn pooled(options: &PgConnectOptions, mut one: PgConnection, pooler: Poole
     let mut found = false;
     let mut before = None;
     for _ in 0..PROBES {
-        let pids = (pid(&mut one).await, pid(&mut two).await);
-        let (Ok(a), Ok(b)) = pids else { break };
-        found |= a == b || before.is_some_and(|before| before != (a, b));
-        before = Some((a, b));
+        // A server that does not answer has not said that there is no pooler.
+        let pids = async { Ok((pid(&mut one).await?, pid(&mut two).await?)) };
+        let pids = pids.await.map_err(|e: sqlx::Error| Fault::from(e).at("connect", &at))?;
+        found |= pids.0 == pids.1 || before.is_some_and(|before| before != pids);
+        before = Some(pids);
     }
     let _ = (one.close().await, two.close().await);
     if found && pooler == Pooler::None {
