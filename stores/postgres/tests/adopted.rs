@@ -31,10 +31,12 @@ mod direct {
     use super::*;
     postroom_conformance::layout_suite!(Harness<false>);
     postroom_conformance::layout_suite!(locks Harness<false>);
+    postroom_conformance::layout_suite!(typed Harness<false>);
 }
 
 mod through_pgbouncer {
     use super::*;
     postroom_conformance::layout_suite!(Harness<true>);
     postroom_conformance::layout_suite!(locks Harness<true>);
+    postroom_conformance::layout_suite!(typed Harness<true>);
 }

@@ -179,8 +179,7 @@ impl Writer<'_> {
     pub(crate) fn row_id(&self, row: &Name, text: &str) -> String {
         match self.dialect {
             Dialect::Postgres => {
-                let sql_type = self.column(row).map_or("text", |column| column.sql_type.as_str());
-                format!("{text}::{sql_type}")
+                format!("{text}::{}", self.column(row).map_or("text", |column| column.spelt.as_str()))
             }
             Dialect::Sqlite => text.to_owned(),
         }

@@ -15,6 +15,7 @@ pub mod operating;
 mod sample;
 pub mod sharing;
 mod suite;
+pub mod typed;
 
 use std::sync::Arc;
 

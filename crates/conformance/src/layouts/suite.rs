@@ -31,6 +31,23 @@ macro_rules! layout_suite {
             }
         );
     };
+    // Of databases where an application has types of its own.
+    (typed $harness:ty) => {
+        mod typed {
+            use super::*;
+            $crate::layout_suite!(@cases $harness; Words;
+                typed {
+                    domains_and_enumerations_of_the_applications_own_are_written_as_such
+                    a_layout_that_does_not_fit_its_table_is_refused_before_anything_is_sent
+                }
+            );
+            $crate::layout_suite!(@cases $harness; Queue;
+                typed {
+                    a_log_may_have_an_enumeration_for_its_word
+                }
+            );
+        }
+    };
     (@shared $harness:ty; $module:ident $sample:ident; $($own:tt)*) => {
         mod $module {
             use super::*;
