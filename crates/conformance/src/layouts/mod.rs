@@ -11,6 +11,7 @@
 mod bench;
 pub mod delivering;
 pub mod failing;
+pub mod odd;
 pub mod operating;
 mod sample;
 pub mod sharing;

@@ -20,6 +20,14 @@ macro_rules! layout_suite {
                 a_release_gives_claims_back_at_once
             }
         );
+        mod odd {
+            use super::*;
+            $crate::layout_suite!(@cases $harness; Words;
+                odd {
+                    what_does_not_fit_into_the_table_of_dead_letters_is_left_out_of_it_alone
+                }
+            );
+        }
     };
     // Of databases that lock rows.
     (locks $harness:ty) => {
