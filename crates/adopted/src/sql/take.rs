@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use super::claim::{self, Claims, claimable};
+use super::inside::{beside, or_beside};
 use super::{Writer, made, not_aside, open, pending};
 use crate::layout::{Claim, Layout, Name, Place};
 
-/// Columns of a read before those of the event: the row's id, its failed tries, its place in the order.
-pub(crate) const READ_FIXED: usize = 3;
+/// Columns of a read before those of the event: the row's id, its failed tries, the same as the side table counts them where
+/// the row does not, its place in the order.
+pub(crate) const READ_FIXED: usize = 4;
 
 /// Statements that read.
 #[derive(Debug, Clone)]
@@ -48,14 +50,13 @@ impl Takes {
 fn reads(layout: &Layout, writer: &Writer<'_>, blocks: bool) -> Reads {
     let row = Place::column(layout.row.clone());
     let row_text = writer.text(&row);
-    let attempts = match &layout.attempts {
-        Some(place) => super::settle::tried(writer, place),
-        None => format!(
-            "coalesce((select cast(s.attempts as text) from {} s where s.layout = $1 and s.row_id = {row_text}), '0')",
-            writer.own("sidecar")
-        ),
+    let nothing = || "cast(null as text)".to_owned();
+    let counted = beside(layout, writer, "cast(s.attempts as text)");
+    let (attempts, counted) = match &layout.attempts {
+        Some(place) => (super::settle::tried(writer, place), or_beside(layout, writer, place, nothing(), &counted)),
+        None => (nothing(), counted),
     };
-    let mut columns = vec![row_text.clone(), attempts, place_in_order(layout, writer)];
+    let mut columns = vec![row_text.clone(), attempts, counted, place_in_order(layout, writer)];
     columns.extend(event_columns(layout, writer));
     let now = writer.now("$2");
     let mut conditions = vec![claimable(layout, writer, &now), due(layout, writer, &now, &row_text)];
@@ -129,7 +130,7 @@ fn after(layout: &Layout, writer: &Writer<'_>) -> String {
 fn due(layout: &Layout, writer: &Writer<'_>, now: &str, row: &str) -> String {
     match &layout.next_attempt {
         Some(place) => {
-            let moment = writer.moment(place);
+            let moment = next_attempt(layout, writer, place);
             // Bare where it can be, so that an index serves it.
             let never_null =
                 place.as_column().and_then(|name| writer.columns.get(name)).is_some_and(|column| !column.nullable);
@@ -140,6 +141,11 @@ fn due(layout: &Layout, writer: &Writer<'_>, now: &str, row: &str) -> String {
             writer.own("sidecar")
         ),
     }
+}
+
+/// When a row is tried next.
+fn next_attempt(layout: &Layout, writer: &Writer<'_>, place: &Place) -> String {
+    or_beside(layout, writer, place, writer.moment(place), &beside(layout, writer, "s.due"))
 }
 
 /// That no row of the key waits for another try and keeps the others waiting.
@@ -157,7 +163,7 @@ fn not_blocked(layout: &Layout, writer: &Writer<'_>, key: &Place, now: &str) -> 
         layout.table.quoted(),
         head.text(key),
         pending(layout, &head),
-        head.moment(next_attempt),
+        self::next_attempt(layout, &head, next_attempt),
         head.text(&Place::column(layout.row.clone()))
     )
 }
@@ -166,7 +172,7 @@ fn waiting(layout: &Layout, writer: &Writer<'_>) -> String {
     let now = writer.now("$2");
     let (moment, from, condition) = match &layout.next_attempt {
         Some(place) => (
-            writer.moment(place),
+            next_attempt(layout, writer, place),
             format!("{} t", layout.table.quoted()),
             format!("$1 is not null and {}", open(layout, writer)),
         ),

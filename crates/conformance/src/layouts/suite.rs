@@ -25,6 +25,7 @@ macro_rules! layout_suite {
             $crate::layout_suite!(@cases $harness; Words;
                 odd {
                     what_does_not_fit_into_the_table_of_dead_letters_is_left_out_of_it_alone
+                    what_a_json_column_has_no_room_for_is_counted_beside_it
                 }
             );
         }
