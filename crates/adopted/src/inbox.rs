@@ -171,7 +171,10 @@ fn check_unique(inbox: &InboxTable, found: &Catalogue) -> Result<(), StoreError>
     }
     let message = format!("({consumer}, {id}) of {table} is not unique: every copy of an event would be new");
     Err(refused(message).hint(format!(
-        "create unique index on {table} ({consumer}, {id}); not partial, not deferrable, the columns as they are"
+        "create unique index on {} ({}, {}); not partial, not deferrable, the columns as they are",
+        table.in_sql(),
+        consumer.in_sql(),
+        id.in_sql()
     )))
 }
 

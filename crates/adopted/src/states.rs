@@ -71,7 +71,7 @@ impl StateTexts {
         let key_kind = Kind::of(key);
         let key_value = match dialect {
             Dialect::Postgres if key_kind == Kind::Text => "$1::text".to_owned(),
-            Dialect::Postgres => format!("$1::text::{}", key.sql_type),
+            Dialect::Postgres => format!("$1::text::{}", key.spelt),
             Dialect::Sqlite => "$1".to_owned(),
         };
         let (table, state) = (found.table.quoted(), states.state.quoted());

@@ -219,8 +219,10 @@ impl Store for Adopted {
 
     async fn source(&self, relay: &RelayIdentity, route: &RouteDefinition) -> Result<Arc<dyn Source>, StoreError> {
         rights::check(&self.inner).await?;
+        let source = AdoptedSource::new(Arc::clone(&self.inner), relay.clone(), route.clone());
+        source.check().await?;
         routes::join(&self.inner, relay, route).await?;
-        Ok(Arc::new(AdoptedSource::new(Arc::clone(&self.inner), relay.clone(), route.clone())))
+        Ok(Arc::new(source))
     }
 
     fn desk(&self) -> Arc<dyn Desk> {

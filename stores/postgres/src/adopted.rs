@@ -7,7 +7,7 @@ mod states;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use postroom_adopted::layout::{Name, TableName};
+use postroom_adopted::layout::TableName;
 use postroom_adopted::{Columns, Dialect, Ground, Held, Rows, Statement};
 use postroom_core::StoreError;
 use sqlx::postgres::PgRow;
@@ -50,23 +50,9 @@ impl Ground for PostgresGround {
     }
 
     async fn table(&self, table: &TableName) -> Result<Option<(TableName, Columns)>, StoreError> {
-        // As an application finds it: our own sessions have no search path.
-        let found = sqlx::query(include_str!("sql/adopted_table.sql"))
-            .persistent(false)
-            .bind(table.quoted())
-            .fetch_all(&self.db.callers)
-            .await
-            .map_err(|error| Fault::from(error).at("open", &self.db.place))?;
-        let Some(first) = found.first() else { return Ok(None) };
-        let read = |row: &PgRow, n: usize| row.try_get::<String, _>(n);
-        let columns = || -> Result<_, sqlx::Error> {
-            let mut columns = Columns::default();
-            for row in &found {
-                columns.add(Name::new(read(row, 2)?), &read(row, 3)?, row.try_get(4)?);
-            }
-            Ok((TableName { schema: Some(Name::new(read(first, 0)?)), table: Name::new(read(first, 1)?) }, columns))
-        };
-        columns().map(Some).map_err(|error| Fault::from(error).at("open", &self.db.place))
+        let found = catalogue::columns(&self.db.callers, table).await;
+        let found = found.map_err(|error| Fault::from(error).at("open", &self.db.place))?;
+        Ok(found.map(|(table, columns, _)| (table, columns)))
     }
 
     async fn script(&self, operation: &'static str, script: String) -> Result<(), StoreError> {

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use postroom_adopted::Ground;
+use postroom_adopted::layout::Name;
+use postroom_adopted::{Ground, Statement};
 use postroom_conformance::layouts::GroundHarness;
 use postroom_conformance::servers::{Database, Servers};
 use postroom_postgres::{Pooler, PostgresGround, PostgresOptions};
@@ -31,10 +32,22 @@ mod direct {
     use super::*;
     postroom_conformance::layout_suite!(Harness<false>);
     postroom_conformance::layout_suite!(locks Harness<false>);
+    postroom_conformance::layout_suite!(typed Harness<false>);
 }
 
 mod through_pgbouncer {
     use super::*;
     postroom_conformance::layout_suite!(Harness<true>);
     postroom_conformance::layout_suite!(locks Harness<true>);
+    postroom_conformance::layout_suite!(typed Harness<true>);
+}
+
+#[tokio::test]
+async fn words_that_the_server_keeps_for_itself_are_quoted_where_people_read_them() {
+    let reserved = "select word from pg_get_keywords() where catcode in ('R', 'T')";
+    let harness = Harness::<false>::fresh().await;
+    for row in harness.ground.look("test", vec![Statement::new(reserved)]).await.unwrap().remove(0) {
+        let word = row[0].clone().unwrap();
+        assert_eq!(Name::new(word.as_str()).in_sql(), format!("\"{word}\""));
+    }
 }

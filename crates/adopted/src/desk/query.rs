@@ -5,6 +5,7 @@ use serde_json::json;
 
 use crate::ground::{Rows, Statement};
 use crate::layout::{Death, Place, State};
+use crate::sql::inside::or_beside;
 use crate::sql::{Writer, literal};
 use crate::store::{Inner, clock};
 
@@ -181,16 +182,20 @@ impl<'a> Query<'a> {
     /// When a row is tried next; null when nothing stands in its way.
     pub(super) fn next_attempt(&self) -> String {
         match &self.inner.layout.next_attempt {
-            Some(place) => self.writer.moment(place),
+            Some(place) => or_beside(&self.inner.layout, &self.writer, place, self.writer.moment(place), "s.due"),
             None => "s.due".to_owned(),
         }
     }
 
     /// Failed tries.
     pub(super) fn attempts(&self) -> String {
+        let counted = "cast(coalesce(s.attempts, 0) as text)";
         match &self.inner.layout.attempts {
-            Some(place) => format!("coalesce({}, '0')", self.writer.text(place)),
-            None => "cast(coalesce(s.attempts, 0) as text)".to_owned(),
+            Some(place) => {
+                let there = format!("coalesce({}, '0')", self.writer.text(place));
+                or_beside(&self.inner.layout, &self.writer, place, there, counted)
+            }
+            None => counted.to_owned(),
         }
     }
 

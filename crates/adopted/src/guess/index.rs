@@ -122,9 +122,9 @@ fn statement(facts: &Facts, kind: &str, what: &str, parts: &str, condition: Opti
     while table.len() + what.len() + "__idx".len() > NAME_BYTES_MAX {
         table.pop();
     }
-    let name = Name::new(format!("{table}_{what}_idx")).to_string();
+    let name = Name::new(format!("{table}_{what}_idx")).in_sql();
     let condition = condition.map_or_else(String::new, |condition| format!(" where {condition}"));
-    format!("create {kind}{concurrently} {name} on {} ({parts}){condition};", facts.table)
+    format!("create {kind}{concurrently} {name} on {} ({parts}){condition};", facts.table.in_sql())
 }
 
 /// Whether the proposed index calls a function of ours, so that it can be made only after a relay has run once.

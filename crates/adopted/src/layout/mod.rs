@@ -2,6 +2,7 @@
 //! and death do to them. Data only; what it means as SQL is [`crate::sql`]'s.
 
 mod name;
+mod reserved;
 
 pub use name::{Name, NameError, Place, TableName};
 

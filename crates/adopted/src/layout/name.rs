@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use super::reserved::is_reserved;
+
 /// Longest name a database keeps.
 const NAME_BYTES_MAX: usize = 63;
 
@@ -72,6 +74,12 @@ impl Name {
     pub fn quoted(&self) -> String {
         format!("\"{}\"", self.0.replace('"', "\"\""))
     }
+
+    /// As it stands in SQL that people read: in quotes only where it would be another name, or none, without them.
+    pub fn in_sql(&self) -> String {
+        let as_it_is = plain(&self.0) && !self.0.contains(|c: char| c.is_ascii_uppercase()) && !is_reserved(&self.0);
+        if as_it_is { self.0.clone() } else { self.quoted() }
+    }
 }
 
 impl fmt::Display for Name {
@@ -96,6 +104,14 @@ impl TableName {
         match &self.schema {
             Some(schema) => format!("{}.{}", schema.quoted(), self.table.quoted()),
             None => self.table.quoted(),
+        }
+    }
+
+    /// As it stands in SQL that people read.
+    pub fn in_sql(&self) -> String {
+        match &self.schema {
+            Some(schema) => format!("{}.{}", schema.in_sql(), self.table.in_sql()),
+            None => self.table.in_sql(),
         }
     }
 }
@@ -213,6 +229,19 @@ mod tests {
         ] {
             let table = TableName::parse(text).unwrap();
             assert_eq!((table.quoted().as_str(), table.to_string().as_str()), (sql, shown));
+        }
+    }
+
+    #[test]
+    fn people_read_quotes_only_where_they_are_needed() {
+        for (text, sql) in [
+            ("public.event_outbox", "public.event_outbox"),
+            ("OutboxMessages", r#""OutboxMessages""#),
+            ("app.order", r#"app."order""#),
+            (r#""user"."my events""#, r#""user"."my events""#),
+            ("orders2$_", "orders2$_"),
+        ] {
+            assert_eq!(TableName::parse(text).unwrap().in_sql(), sql);
         }
     }
 

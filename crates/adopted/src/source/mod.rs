@@ -1,9 +1,10 @@
 //! The route of an adopted table as one relay sees it.
 //!
-//! `lease` decides whether the table is ours, `take` reads, `settle` writes; `row` makes events of rows. Where relays share
-//! the table, `claims` or `locks` say which rows are ours. What they share is
+//! `check` asks whether the layout fits, `lease` decides whether the table is ours, `take` reads, `settle` writes; `row`
+//! makes events of rows. Where relays share the table, `claims` or `locks` say which rows are ours. What they share is
 //! locked only for a moment, never while the database works: a slow take holds up neither settles nor the heartbeat.
 
+mod check;
 mod claims;
 mod lease;
 mod locks;

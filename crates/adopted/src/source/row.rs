@@ -49,10 +49,11 @@ impl Due {
     pub(crate) fn read(layout: &Layout, limits: Limits, row: Row) -> Self {
         let mut columns = row.into_iter();
         let mut next = || columns.next().flatten();
-        let fixed: [Option<String>; READ_FIXED] = [next(), next(), next()];
-        let [row, was, place] = fixed.map(Option::unwrap_or_default);
+        let fixed: [Option<String>; READ_FIXED] = [next(), next(), next(), next()];
+        let [row, was, beside, place] = fixed.map(Option::unwrap_or_default);
         let event = event(layout, limits, next);
-        Self { row, attempts: was.parse().unwrap_or_default(), was, place, event }
+        let attempts = beside.parse().or_else(|_| was.parse()).unwrap_or_default();
+        Self { row, attempts, was, place, event }
     }
 }
 

@@ -211,8 +211,8 @@ impl Sorted {
         // Neither database can hold a zero byte.
         let error = failure.error.replace('\0', "\u{fffd}");
         let row = json!({
-            "id": out.row, "fence": fence(out), "event_id": out.event_id, "attempts": text(attempts), "after": text(after_ms),
-            "error": error, "errors": errors(failure),
+            "id": out.row, "fence": fence(out), "attempts": text(attempts), "after": text(after_ms), "error": error,
+            "errors": errors(failure),
         });
         if *is_dead {
             self.dead.push(row);

@@ -1,7 +1,10 @@
 //! What an update writes: columns as they are, keys of a JSON column all at once.
 
+use std::collections::BTreeSet;
+
 use super::Writer;
 use super::columns::Holds;
+use super::inside::has_room;
 use super::write::{literal, sqlite_path};
 use crate::ground::Dialect;
 use crate::layout::{Name, Place};
@@ -67,12 +70,13 @@ impl Assignments {
     }
 }
 
-/// A JSON column with some keys set.
+/// A JSON column with some keys set; as it is where it has no room for them.
 fn changed(writer: &Writer<'_>, column: &Name, changes: &[Change]) -> String {
-    let json = writer.json(column);
-    let mut value = json;
+    let place = |path: &[String]| Place { column: column.clone(), path: path.to_vec() };
+    let rooms: BTreeSet<String> = changes.iter().map(|(path, _)| has_room(writer, &place(path))).collect();
+    let mut value = format!("coalesce({}, '{{}}')", writer.json(column));
     for (path, new) in changes {
-        value = match writer.dialect {
+        let set = match writer.dialect {
             Dialect::Postgres => {
                 let new = match new {
                     New::Text(text) => format!("to_jsonb({text}::text)"),
@@ -89,10 +93,18 @@ fn changed(writer: &Writer<'_>, column: &Name, changes: &[Change]) -> String {
                 format!("json_set({value}, {}, {new})", literal(&sqlite_path(path)))
             }
         };
+        let each = rooms.len() > 1;
+        value = if each {
+            format!("case when {} then {set} else {value} end", has_room(writer, &place(path)))
+        } else {
+            set
+        };
     }
-    match (writer.dialect, writer.columns.get(column).map(|column| column.holds)) {
+    let value = match (writer.dialect, writer.columns.get(column).map(|column| column.holds)) {
         (Dialect::Sqlite, _) | (_, Some(Holds::Jsonb)) => value,
         (Dialect::Postgres, Some(Holds::Json)) => format!("({value})::json"),
         (Dialect::Postgres, _) => format!("({value})::text"),
-    }
+    };
+    let rooms: Vec<String> = rooms.into_iter().collect();
+    format!("case when {} then {value} else {} end", rooms.join(" or "), writer.of(column))
 }

@@ -1,6 +1,7 @@
 //! Copying dead events into a table of dead letters: one row per event, made or brought up to date.
 //!
-//! Runs before the row itself is marked, on rows that are still pending: a settle that is repeated finds none.
+//! Runs before the row itself is marked, on rows that are still pending: a settle that is repeated finds none. What the table
+//! cannot hold, such as an event without an id, is left out: the side table has it, and one row must not stop the others.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use super::settle::meant;
 use super::{Writer, made};
 use crate::layout::{DeadTable, Layout, Name};
 
-/// Brings the letters that are there up to date, then makes the others. Values and fields as for a death, with `event_id`.
+/// Brings the letters that are there up to date, then makes the others. Values and fields as for a death.
 pub(super) fn statements(
     layout: &Layout,
     writer: &Writer<'_>,
@@ -19,13 +20,19 @@ pub(super) fn statements(
 ) -> [Arc<str>; 2] {
     let there = Writer { columns, ..writer.clone() };
     let now = writer.now("$2");
-    let rows = writer.unpacked("$3", &["id", "fence", "event_id", "error"]);
+    let rows = writer.unpacked("$3", &["id", "fence", "error"]);
     let source = format!("{rows}, {} t", layout.table.quoted());
-    let event_id = there.row_id(&dead.id, "x.event_id");
+    let event_id = there.fitting(&dead.id, &format!("nullif({}, '')", writer.text(&layout.event.id)));
     let payload = writer.of(&layout.event.payload.column);
     let at = |name: &Name| there.stored_moment(name, &now);
     let error = |name: &Name| there.row_id(name, "x.error");
     let event_type = |name: &Name| there.row_id(name, &writer.text(&layout.event.event_type));
+    let mut fits = vec![meant(layout, writer, condition), format!("{event_id} is not null")];
+    for (name, value) in [(&dead.event_type, writer.text(&layout.event.event_type)), (&dead.payload, payload.clone())] {
+        let needed = name.as_ref().and_then(|name| columns.get(name)).is_some_and(|column| !column.nullable);
+        fits.extend(needed.then(|| format!("{value} is not null")));
+    }
+    let fits = fits.join(" and ");
 
     let mut new: Vec<String> = Vec::new();
     let mut set = |name: &Option<Name>, value: &dyn Fn(&Name) -> String| {
@@ -40,11 +47,10 @@ pub(super) fn statements(
         new.push(format!("{id} = d.{id}", id = dead.id.quoted()));
     }
     let update = format!(
-        "update {} as d set {} from {source} where d.{} = {event_id} and {}",
+        "update {} as d set {} from {source} where d.{} = {event_id} and {fits}",
         dead.table.quoted(),
         new.join(", "),
-        dead.id.quoted(),
-        meant(layout, writer, condition)
+        dead.id.quoted()
     );
 
     let mut names = vec![dead.id.quoted()];
@@ -62,11 +68,10 @@ pub(super) fn statements(
     add(&dead.last_at, &at);
     add(&dead.attempts, &|_| "1".to_owned());
     let insert = format!(
-        "insert into {table} ({}) select {} from {source} where {} \
-         and not exists (select 1 from {table} d where d.{} = {event_id})",
+        "insert into {table} ({}) select {} from {source} where {fits} \
+         and not exists (select 1 from {table} d where d.{} = {event_id}) on conflict do nothing",
         names.join(", "),
         values.join(", "),
-        meant(layout, writer, condition),
         dead.id.quoted(),
         table = dead.table.quoted()
     );

@@ -26,8 +26,10 @@ pub enum Holds {
 /// One column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
-    /// Its type as the database spells it.
+    /// Its type as the database spells it; of a domain the one that it is made of.
     pub sql_type: String,
+    /// The same as statements name it: the domain, and with its schema what is the application's own.
+    pub spelt: String,
     /// What it holds.
     pub holds: Holds,
     /// Whether it may be null.
@@ -41,8 +43,13 @@ pub struct Columns(pub BTreeMap<Name, Column>);
 impl Columns {
     /// Adds one.
     pub fn add(&mut self, name: Name, sql_type: &str, nullable: bool) {
-        let column = Column { sql_type: sql_type.to_owned(), holds: holds(sql_type), nullable };
-        self.0.insert(name, column);
+        self.add_spelt(name, sql_type, sql_type, nullable);
+    }
+
+    /// Adds one whose type has another name in statements.
+    pub fn add_spelt(&mut self, name: Name, sql_type: &str, spelt: &str, nullable: bool) {
+        let (sql_type, spelt, holds) = (sql_type.to_owned(), spelt.to_owned(), holds(sql_type));
+        self.0.insert(name, Column { sql_type, spelt, holds, nullable });
     }
 
     /// One of them.

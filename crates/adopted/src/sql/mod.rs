@@ -6,6 +6,7 @@ mod assign;
 mod bury;
 mod claim;
 pub(crate) mod columns;
+pub(crate) mod inside;
 mod mark;
 pub(crate) mod moved;
 pub(crate) mod operate;

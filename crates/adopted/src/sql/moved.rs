@@ -103,7 +103,7 @@ pub(crate) fn both(layout: &Layout, writer: &Writer<'_>, log: &LogTable, columns
         .iter()
         .map(|(name, column)| match (columns.get(name), writer.dialect) {
             (Some(_), _) => name.quoted(),
-            (None, Dialect::Postgres) => format!("null::{} as {}", column.sql_type, name.quoted()),
+            (None, Dialect::Postgres) => format!("null::{} as {}", column.spelt, name.quoted()),
             (None, Dialect::Sqlite) => format!("null as {}", name.quoted()),
         })
         .collect();

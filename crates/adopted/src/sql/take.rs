@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use super::claim::{self, Claims, claimable};
+use super::inside::{beside, or_beside};
 use super::{Writer, made, not_aside, open, pending};
 use crate::layout::{Claim, Layout, Name, Place};
 
-/// Columns of a read before those of the event: the row's id, its failed tries, its place in the order.
-pub(crate) const READ_FIXED: usize = 3;
+/// Columns of a read before those of the event: the row's id, its failed tries, the same as the side table counts them where
+/// the row does not, its place in the order.
+pub(crate) const READ_FIXED: usize = 4;
 
 /// Statements that read.
 #[derive(Debug, Clone)]
@@ -58,14 +60,13 @@ enum Blocked {
 fn reads(layout: &Layout, writer: &Writer<'_>, blocked: Option<Blocked>) -> Reads {
     let row = Place::column(layout.row.clone());
     let row_text = writer.text(&row);
-    let attempts = match &layout.attempts {
-        Some(place) => super::settle::tried(writer, place),
-        None => format!(
-            "coalesce((select cast(s.attempts as text) from {} s where s.layout = $1 and s.row_id = {row_text}), '0')",
-            writer.own("sidecar")
-        ),
+    let nothing = || "cast(null as text)".to_owned();
+    let counted = beside(layout, writer, "cast(s.attempts as text)");
+    let (attempts, counted) = match &layout.attempts {
+        Some(place) => (super::settle::tried(writer, place), or_beside(layout, writer, place, nothing(), &counted)),
+        None => (nothing(), counted),
     };
-    let mut columns = vec![row_text.clone(), attempts, place_in_order(layout, writer)];
+    let mut columns = vec![row_text.clone(), attempts, counted, place_in_order(layout, writer)];
     columns.extend(event_columns(layout, writer));
     let now = writer.now("$2");
     let mut conditions = vec![claimable(layout, writer, &now), due(layout, writer, &now, &row_text)];
@@ -140,7 +141,7 @@ fn after(layout: &Layout, writer: &Writer<'_>) -> String {
 fn due(layout: &Layout, writer: &Writer<'_>, now: &str, row: &str) -> String {
     match &layout.next_attempt {
         Some(place) => {
-            let moment = writer.moment(place);
+            let moment = next_attempt(layout, writer, place);
             // Bare where it can be, so that an index serves it.
             let never_null =
                 place.as_column().and_then(|name| writer.columns.get(name)).is_some_and(|column| !column.nullable);
@@ -148,6 +149,11 @@ fn due(layout: &Layout, writer: &Writer<'_>, now: &str, row: &str) -> String {
         }
         None => writer.nothing_aside("$1", &format!("s.row_id = {row} and s.due > {now}")),
     }
+}
+
+/// When a row is tried next.
+fn next_attempt(layout: &Layout, writer: &Writer<'_>, place: &Place) -> String {
+    or_beside(layout, writer, place, writer.moment(place), &beside(layout, writer, "s.due"))
 }
 
 /// That no failed row of the key keeps the others waiting. One that is only scheduled for later has not failed.
@@ -159,7 +165,7 @@ fn not_blocked(layout: &Layout, writer: &Writer<'_>, key: &Place, blocked: Block
     let head_is = |more: &str| format!("exists (select 1 from {} b where {is_head}{more})", layout.table.quoted());
     let waits = match (blocked, &layout.next_attempt) {
         (Blocked::UntilTaken, _) => format!("s.row_id not in {} and {}", writer.listed("$3"), head_is("")),
-        (Blocked::UntilDue, Some(place)) => head_is(&format!(" and {} > {now}", head.moment(place))),
+        (Blocked::UntilDue, Some(place)) => head_is(&format!(" and {} > {now}", next_attempt(layout, &head, place))),
         (Blocked::UntilDue, None) => format!("s.due > {now} and {}", head_is("")),
     };
     let of_the_key = format!("s.key = {} and s.due is not null and s.blocks and {waits}", writer.text(key));
@@ -170,7 +176,7 @@ fn waiting(layout: &Layout, writer: &Writer<'_>) -> String {
     let now = writer.now("$2");
     let (moment, from, condition) = match &layout.next_attempt {
         Some(place) => (
-            writer.moment(place),
+            next_attempt(layout, writer, place),
             format!("{} t", layout.table.quoted()),
             format!("$1 is not null and {}", open(layout, writer)),
         ),

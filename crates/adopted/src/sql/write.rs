@@ -179,10 +179,31 @@ impl Writer<'_> {
     pub(crate) fn row_id(&self, row: &Name, text: &str) -> String {
         match self.dialect {
             Dialect::Postgres => {
-                let sql_type = self.column(row).map_or("text", |column| column.sql_type.as_str());
-                format!("{text}::{sql_type}")
+                format!("{text}::{}", self.column(row).map_or("text", |column| column.spelt.as_str()))
             }
             Dialect::Sqlite => text.to_owned(),
+        }
+    }
+
+    /// Any text as the column holds it; null where it cannot.
+    pub(crate) fn fitting(&self, name: &Name, text: &str) -> String {
+        let typed = self.row_id(name, text);
+        let between = |least: i64, most: i64| {
+            let fits = format!("case when {text}::numeric between {least} and {most} then {typed} end");
+            format!("case when {text} ~ '^-?[0-9]{{1,19}}$' then {fits} end")
+        };
+        match (self.dialect, self.column(name).map_or("", |column| column.sql_type.as_str())) {
+            (Dialect::Postgres, "uuid") => {
+                let hex = "[0-9a-f]";
+                format!("case when {text} ~* '^{hex}{{8}}(-?{hex}{{4}}){{3}}-?{hex}{{12}}$' then {typed} end")
+            }
+            (Dialect::Postgres, "smallint") => between(i16::MIN.into(), i16::MAX.into()),
+            (Dialect::Postgres, "integer") => between(i32::MIN.into(), i32::MAX.into()),
+            (Dialect::Postgres, "bigint") => between(i64::MIN, i64::MAX),
+            (Dialect::Sqlite, _) if self.holds(name) == Holds::Integer => {
+                format!("case when cast(cast({text} as integer) as text) = {text} then {text} end")
+            }
+            _ => typed,
         }
     }
 

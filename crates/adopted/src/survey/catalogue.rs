@@ -40,7 +40,7 @@ pub(super) async fn relation(
         _ => None,
     };
     let yes = |n: usize| ground.dialect() == Dialect::Sqlite || text(&row, n) == "true";
-    let rights = Rights { user: Name::new(text(&row, 1)).to_string(), select: yes(2), update: yes(3), delete: yes(4) };
+    let rights = Rights { user: Name::new(text(&row, 1)).in_sql(), select: yes(2), update: yes(3), delete: yes(4) };
     Ok((kind, rights, text(&row, 5) == "true"))
 }
 

@@ -16,7 +16,7 @@ pub use watch::{Session, Watched, watch};
 use crate::ground::{Dialect, Ground, Statement};
 use crate::guess::Facts;
 use crate::guess::index::{self, Advice};
-use crate::layout::{Layout, State, TableName};
+use crate::layout::{Layout, Name, State, TableName};
 use crate::sql::columns::Columns;
 
 /// What a table is like.
@@ -37,7 +37,7 @@ pub struct Survey {
 /// What a user may do with a table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rights {
-    /// Who; empty where the database has no users.
+    /// Who, as SQL names them; empty where the database has no users.
     pub user: String,
     /// Read it.
     pub select: bool,
@@ -97,9 +97,9 @@ pub fn says_something(error: &StoreError) -> bool {
 }
 
 fn grant(what: &str, table: &TableName, user: &str) -> String {
-    let usage =
-        table.schema.as_ref().map_or_else(String::new, |schema| format!("grant usage on schema {schema} to {user}; "));
-    format!("{usage}grant {what} on {table} to {user};")
+    let usage = |schema: &Name| format!("grant usage on schema {} to {user}; ", schema.in_sql());
+    let usage = table.schema.as_ref().map(usage).unwrap_or_default();
+    format!("{usage}grant {what} on {} to {user};", table.in_sql())
 }
 
 /// The server says that something is forbidden before it says who asked: the right is named all the same.

@@ -207,6 +207,39 @@ fn odd_names_are_quoted_wherever_they_stand() {
 }
 
 #[test]
+fn names_that_sql_or_toml_would_read_otherwise_are_quoted_in_what_it_prints() {
+    let shop = Shop::bare();
+    let role = format!("Clerk_{}", shop.database.name());
+    shop.sql(&format!(
+        "create schema \"order\"; create role \"{role}\" login; grant usage on schema \"order\" to \"{role}\";
+         create table \"order\".\"OutboxMessages\" (id bigint primary key, type text not null, payload jsonb not null, \
+         sent_at timestamptz, created_at timestamptz default now());
+         insert into \"order\".\"OutboxMessages\" (id, type, payload) values (1, 'order.placed', '{{}}')"
+    ));
+    let store = |url: &str| format!("name = \"test\"\n\n[store.\"eu.main\"]\nurl = \"{url}\"\n");
+    let args = ["adopt", "order.OutboxMessages", "--watch", "0s"];
+    shop.world.write("postroom.toml", &store(&shop.url_of(&role)));
+    // Twice a right is missing; each time what it prints is what gives it.
+    for (code, missing) in [(4, "run as its owner: "), (0, "run as the table's owner: ")] {
+        let said = shop.world.run(&args);
+        assert_eq!(said.code, code, "{}", said.stderr);
+        let (_, grants) = said.stderr.split_once(missing).unwrap_or_else(|| panic!("{}", said.stderr));
+        shop.sql(grants.lines().next().unwrap());
+        shop.sql(&format!("revoke update on \"order\".\"OutboxMessages\" from \"{role}\""));
+    }
+    let found = shop.world.json(&args);
+    let create = found["index"]["create"][0].as_str().unwrap();
+    assert!(create.contains("\"OutboxMessages_pending_idx\" on \"order\".\"OutboxMessages\""), "{create}");
+    shop.sql(create);
+    let toml = found["toml"].as_str().unwrap();
+    assert!(toml.contains("\n[store.\"eu.main\".layout]\n"), "{toml}");
+    shop.world.write("postroom.toml", &(store(&shop.database.url()) + toml));
+    assert_eq!(relay(&shop.world).lines().count(), 1);
+    assert_eq!(shop.one("select sent_at is not null from \"order\".\"OutboxMessages\""), "true");
+    shop.sql(&format!("drop owned by \"{role}\"; drop role \"{role}\""));
+}
+
+#[test]
 fn what_cannot_be_adopted_is_said_with_the_next_step() {
     let shop = Shop::bare();
     shop.sql(

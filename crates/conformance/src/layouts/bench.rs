@@ -4,10 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use postroom_adopted::{Adopted, AdoptedOptions, Dialect, Ground, Migrate, Statement};
+use postroom_adopted::{Adopted, AdoptedOptions, Dialect, Ground, Layout, Migrate, Statement};
 use postroom_core::{
     Budget, Delivery, Desk, Failure, Limits, Receipt, RelayIdentity, RouteDefinition, RouteHealth, Settlement, Source,
-    Standing, Store, Take, Verdict,
+    Standing, Store, StoreError, Take, Verdict,
 };
 
 use super::Sample;
@@ -32,7 +32,16 @@ impl fmt::Debug for Bench {
 impl Bench {
     pub(super) async fn open(sample: Sample, ground: Arc<dyn Ground>) -> Self {
         ground.script("test", sample.create(ground.dialect())).await.unwrap();
-        let store = open(sample, Arc::clone(&ground)).await;
+        Self::with(sample, ground, sample.layout()).await
+    }
+
+    /// The same tables, which something was done to, under another layout.
+    pub(super) async fn reopened(&self, layout: Layout) -> Self {
+        Self::with(self.sample, Arc::clone(&self.ground), layout).await
+    }
+
+    async fn with(sample: Sample, ground: Arc<dyn Ground>, layout: Layout) -> Self {
+        let store = open(layout, Arc::clone(&ground)).await;
         let desk = store.desk();
         Self { sample, ground, store, desk }
     }
@@ -95,23 +104,23 @@ impl Bench {
 
     /// A relay that serves the route as it defines it.
     pub async fn worker_of(&self, name: &str, route: RouteDefinition) -> Worker {
+        Worker(self.source(name, route).await.unwrap())
+    }
+
+    /// The same, or why there is none.
+    pub(super) async fn source(&self, name: &str, route: RouteDefinition) -> Result<Arc<dyn Source>, StoreError> {
         let relay = RelayIdentity {
             name: name.to_owned(),
             boot: format!("{name}-boot"),
             version: "test".to_owned(),
             lease: Duration::from_secs(30),
         };
-        Worker(self.store.source(&relay, &route).await.unwrap())
+        self.store.source(&relay, &route).await
     }
 }
 
-pub(super) async fn open(sample: Sample, ground: Arc<dyn Ground>) -> Adopted {
-    let options = AdoptedOptions {
-        name: "main".to_owned(),
-        layout: sample.layout(),
-        limits: Limits::default(),
-        migrate: Migrate::Auto,
-    };
+async fn open(layout: Layout, ground: Arc<dyn Ground>) -> Adopted {
+    let options = AdoptedOptions { name: "main".to_owned(), layout, limits: Limits::default(), migrate: Migrate::Auto };
     Adopted::open(options, ground).await.unwrap()
 }
 

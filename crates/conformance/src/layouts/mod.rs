@@ -11,10 +11,12 @@
 mod bench;
 pub mod delivering;
 pub mod failing;
+pub mod odd;
 pub mod operating;
 mod sample;
 pub mod sharing;
 mod suite;
+pub mod typed;
 
 use std::sync::Arc;
 

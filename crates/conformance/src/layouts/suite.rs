@@ -25,6 +25,15 @@ macro_rules! layout_suite {
                 a_release_gives_claims_back_at_once
             }
         );
+        mod odd {
+            use super::*;
+            $crate::layout_suite!(@cases $harness; Words;
+                odd {
+                    what_does_not_fit_into_the_table_of_dead_letters_is_left_out_of_it_alone
+                    what_a_json_column_has_no_room_for_is_counted_beside_it
+                }
+            );
+        }
     };
     // Of databases that lock rows.
     (locks $harness:ty) => {
@@ -36,6 +45,23 @@ macro_rules! layout_suite {
                 a_take_that_cannot_be_settled_is_not_repeated_at_once
             }
         );
+    };
+    // Of databases where an application has types of its own.
+    (typed $harness:ty) => {
+        mod typed {
+            use super::*;
+            $crate::layout_suite!(@cases $harness; Words;
+                typed {
+                    domains_and_enumerations_of_the_applications_own_are_written_as_such
+                    a_layout_that_does_not_fit_its_table_is_refused_before_anything_is_sent
+                }
+            );
+            $crate::layout_suite!(@cases $harness; Queue;
+                typed {
+                    a_log_may_have_an_enumeration_for_its_word
+                }
+            );
+        }
     };
     (@shared $harness:ty; $module:ident $sample:ident; $($own:tt)*) => {
         mod $module {

@@ -24,7 +24,7 @@ pub(super) fn write(guess: &Guess, frame: &Frame) -> String {
         "# The layout of {}, as `postroom adopt` guessed it. Look at what is unsure before a relay runs with it.\n",
         comment(&frame.table.to_string())
     );
-    let store = &frame.store;
+    let store = key(&frame.store);
     if let Some(url) = &frame.url {
         let _ = write!(text, "\n[store.{store}]\nurl = \"{url}\"\n");
     }
@@ -53,7 +53,7 @@ pub(super) fn write(guess: &Guess, frame: &Frame) -> String {
     if frame.route {
         let _ = write!(text, "\n[[route]]\nname = \"{}\"\n", route_name(&frame.table));
         if frame.one_of_many {
-            let _ = writeln!(text, "store = \"{store}\"");
+            let _ = writeln!(text, "store = \"{}\"", frame.store);
         }
         text.push_str(
             "# Put the real destination here: this one prints events, and rows that are printed count as delivered.\n",
@@ -61,6 +61,11 @@ pub(super) fn write(guess: &Guess, frame: &Frame) -> String {
         text.push_str("to = { stdout = {} }\n");
     }
     text
+}
+
+/// A store's name as a key: dots in it would make it several.
+fn key(name: &str) -> String {
+    if name.contains('.') { format!("\"{name}\"") } else { name.to_owned() }
 }
 
 fn line(text: &mut String, guessed: &Guessed) {

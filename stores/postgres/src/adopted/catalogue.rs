@@ -7,12 +7,27 @@ use sqlx::{PgPool, Row as _};
 
 use crate::error::Fault;
 
+/// A table with its schema, its columns, and those that every insert must give.
+pub(super) type Found = (TableName, Columns, Vec<Name>);
+
 pub(super) async fn read(pool: &PgPool, table: &TableName) -> Result<Catalogue, StoreError> {
     let found = look(pool, table).await.map_err(|error| Fault::from(error).at("open", &table.to_string()))?;
     found.ok_or_else(|| missing_table(table))
 }
 
 async fn look(pool: &PgPool, table: &TableName) -> Result<Option<Catalogue>, sqlx::Error> {
+    let Some((full, columns, wanted)) = columns(pool, table).await? else { return Ok(None) };
+    let uniques = sqlx::query_scalar::<_, Vec<String>>(include_str!("../sql/catalogue_uniques.sql"))
+        .persistent(false)
+        .bind(full.quoted())
+        .fetch_all(pool)
+        .await?;
+    let uniques = uniques.into_iter().map(|names| names.into_iter().map(Name::new).collect()).collect();
+    Ok(Some(Catalogue { table: full, columns, wanted, uniques }))
+}
+
+/// As an application finds it: our own sessions have no search path.
+pub(super) async fn columns(pool: &PgPool, table: &TableName) -> Result<Option<Found>, sqlx::Error> {
     let rows = sqlx::query(include_str!("../sql/catalogue_columns.sql"))
         .persistent(false)
         .bind(table.quoted())
@@ -23,16 +38,11 @@ async fn look(pool: &PgPool, table: &TableName) -> Result<Option<Catalogue>, sql
     let full = TableName { schema: Some(name(first, 0)?), table: name(first, 1)? };
     let (mut columns, mut wanted) = (Columns::default(), Vec::new());
     for row in &rows {
-        columns.add(name(row, 2)?, &row.try_get::<String, _>(3)?, true);
-        if row.try_get(4)? {
-            wanted.push(name(row, 2)?);
+        let column = name(row, 2)?;
+        if row.try_get(6)? {
+            wanted.push(column.clone());
         }
+        columns.add_spelt(column, row.try_get(3)?, row.try_get(4)?, row.try_get(5)?);
     }
-    let uniques = sqlx::query_scalar::<_, Vec<String>>(include_str!("../sql/catalogue_uniques.sql"))
-        .persistent(false)
-        .bind(full.quoted())
-        .fetch_all(pool)
-        .await?;
-    let uniques = uniques.into_iter().map(|names| names.into_iter().map(Name::new).collect()).collect();
-    Ok(Some(Catalogue { table: full, columns, wanted, uniques }))
+    Ok(Some((full, columns, wanted)))
 }

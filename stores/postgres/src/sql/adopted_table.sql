@@ -1,7 +1,0 @@
--- A table's schema, name and columns, as the session's search path finds it.
-select n.nspname::text, c.relname::text, a.attname::text, format_type(a.atttypid, a.atttypmod), not a.attnotnull
-from pg_class c
-join pg_namespace n on n.oid = c.relnamespace
-join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
-where c.oid = to_regclass($1)
-order by a.attnum
