@@ -13,7 +13,7 @@ use postroom_core::StoreError;
 use sqlx::postgres::PgRow;
 use sqlx::{AssertSqlSafe, Executor as _, Row as _};
 
-use crate::database::{Database, Session};
+use crate::database::{Database, Session, TablesOf};
 use crate::error::Fault;
 use crate::options::PostgresOptions;
 use crate::schema;
@@ -35,7 +35,7 @@ impl PostgresGround {
     /// Finds the primary among the servers.
     pub async fn open(options: PostgresOptions) -> Result<Self, StoreError> {
         schema::check_name(&options.schema)?;
-        Ok(Self { db: Database::open(&options).await?, schema: options.schema })
+        Ok(Self { db: Database::open(&options, TablesOf::Application).await?, schema: options.schema })
     }
 }
 

@@ -34,6 +34,15 @@ const LONG_DEADLINE: Duration = Duration::from_mins(30);
 const BEGIN_HELD: &str = "begin isolation level read committed; set local jit = off; \
      set local statement_timeout = '19s'; set local lock_timeout = '10s'; set local idle_in_transaction_session_timeout = 0";
 
+/// Whose tables a database is used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TablesOf {
+    /// Ours: sessions have no search path, so that nothing of others is taken for what we mean.
+    Ourselves,
+    /// The application's: its triggers find what they find in its own sessions.
+    Application,
+}
+
 /// One piece of work on a session.
 pub(crate) type Work<'c, T> = Pin<Box<dyn Future<Output = Result<T, Fault>> + Send + 'c>>;
 
@@ -78,7 +87,7 @@ pub(crate) enum Kind {
 
 impl Database {
     /// Finds the primary among the servers, and out whether a pooler stands in front of it.
-    pub(crate) async fn open(options: &PostgresOptions) -> Result<Self, StoreError> {
+    pub(crate) async fn open(options: &PostgresOptions, of: TablesOf) -> Result<Self, StoreError> {
         let servers = reach::Servers::parse(options)?;
         let (connect, pooled) = servers.reach(options.pooler).await?;
         let place = reach::place(&connect);
@@ -94,7 +103,7 @@ impl Database {
                 let trusted = trust.trusts(about.idle_for);
                 Box::pin(async move { Ok(trusted || answers(conn).await) })
             });
-        let ours = reach::ours(&connect, pooled);
+        let ours = reach::ours(&connect, pooled, of);
         Ok(Self {
             callers: callers.connect_lazy_with(connect),
             workers: Arc::new(Pool::new(WORKERS_MAX, ours.clone(), doubt.clone())),
@@ -340,7 +349,7 @@ mod tests {
     #[tokio::test]
     async fn after_our_own_no_of_whatever_kind_no_session_stays_inside_a_transaction() {
         let fresh = Fresh::create(&Servers::find()).await;
-        let db = Database::open(&PostgresOptions::new("main", fresh.url())).await.unwrap();
+        let db = Database::open(&PostgresOptions::new("main", fresh.url()), TablesOf::Ourselves).await.unwrap();
         let open = "select count(*) from pg_stat_activity \
                     where datname = current_database() and xact_start is not null and pid <> pg_backend_pid()";
         for kind in [StoreErrorKind::Unreachable, StoreErrorKind::CommitUnknown, StoreErrorKind::Conflict] {

@@ -11,7 +11,7 @@ use postroom_core::{
 use sqlx::{PgPool, Transaction};
 
 use crate::clock::{Time, micros};
-use crate::database::{Database, Session};
+use crate::database::{Database, Session, TablesOf};
 use crate::desk::PostgresDesk;
 use crate::options::PostgresOptions;
 use crate::schema::{self, PostgresSchema, Ring};
@@ -90,7 +90,7 @@ impl Postgres {
     /// [`Store::upkeep`].
     pub async fn open_unmigrated(options: PostgresOptions) -> Result<Self, StoreError> {
         schema::check_name(&options.schema)?;
-        let db = Database::open(&options).await?;
+        let db = Database::open(&options, TablesOf::Ourselves).await?;
         let ring = Ring::wanted(&options)?;
         let PostgresOptions { name, schema, limits, contract, clock, blocked_max, .. } = options;
         let (wake, texts) = (Wake::default(), Texts::new(&db.sql, ring, true));

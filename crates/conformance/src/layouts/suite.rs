@@ -53,6 +53,7 @@ macro_rules! layout_suite {
             $crate::layout_suite!(@cases $harness; Words;
                 typed {
                     domains_and_enumerations_of_the_applications_own_are_written_as_such
+                    triggers_of_the_applications_own_find_their_tables
                     a_layout_that_does_not_fit_its_table_is_refused_before_anything_is_sent
                 }
             );

@@ -36,6 +36,22 @@ pub async fn domains_and_enumerations_of_the_applications_own_are_written_as_suc
     assert_eq!(bench.desk.routes().await.unwrap()[0].status.retrying, 1);
 }
 
+pub async fn triggers_of_the_applications_own_find_their_tables(bench: &Bench) {
+    bench
+        .execute(
+            "create table public.seen (id text, status text);
+             create function public.see() returns trigger language plpgsql as $$
+             begin insert into seen values (new.id, new.status); return new; end $$;
+             create trigger see after update on public.outbox for each row execute function public.see()",
+        )
+        .await;
+    bench.insert(1, None).await;
+    let worker = bench.worker("a").await;
+    let taken = worker.take_all().await;
+    worker.settle([(&taken[0], delivered())]).await;
+    assert_eq!(bench.column("id || ' ' || status", "seen").await, ["row-0 sent"]);
+}
+
 pub async fn a_log_may_have_an_enumeration_for_its_word(bench: &Bench) {
     let words = "'PENDING', 'PROCESSING', 'COMPLETED', 'COMPLETED_WITH_ERRORS'";
     let typed = "type public.event_status using status::public.event_status";

@@ -9,6 +9,7 @@ use postroom_core::{StoreError, StoreErrorKind};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{ConnectOptions, Connection, PgPool, Row};
 
+use super::TablesOf;
 use super::pool::Pool;
 use crate::error::Fault;
 use crate::options::{Pooler, PostgresOptions};
@@ -20,14 +21,13 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Compiling a statement to machine code takes longer than any of ours runs. A leaf that was empty when a statement was
 /// planned may be full by now: an index is the better guess. Every statement is meant for one plan, whatever its parameters:
 /// making it anew each time would cost more than most of them.
-const SETTINGS: [(&str, &str); 7] = [
+const SETTINGS: [(&str, &str); 6] = [
     ("jit", "off"),
     ("enable_seqscan", "off"),
     ("plan_cache_mode", "force_generic_plan"),
     ("statement_timeout", "19s"),
     ("lock_timeout", "10s"),
     ("idle_in_transaction_session_timeout", "30s"),
-    ("search_path", "pg_catalog"),
 ];
 /// How often the probe for a pooler asks.
 const PROBES: usize = 4;
@@ -153,8 +153,12 @@ async fn pid(conn: &mut PgConnection) -> Result<i32, sqlx::Error> {
 }
 
 /// The same server for our own sessions.
-pub(super) fn ours(options: &PgConnectOptions, pooled: bool) -> PgConnectOptions {
-    if pooled { options.clone() } else { options.clone().options(SETTINGS) }
+pub(super) fn ours(options: &PgConnectOptions, pooled: bool, of: TablesOf) -> PgConnectOptions {
+    if pooled {
+        return options.clone();
+    }
+    let path = (of == TablesOf::Ourselves).then_some(("search_path", "pg_catalog"));
+    options.clone().options(SETTINGS).options(path)
 }
 
 /// What people know the database as; without user and password.
