@@ -159,7 +159,7 @@ mod on_postgres {
     use postroom_conformance::feeds::PostgresGround;
 
     postroom_conformance::feed_suite!(
-        super::Shared<false>, PostgresGround: once, failing, stopping, outages, cut, prefetch, aborting
+        super::Shared<false>, PostgresGround: once, failing, stopping, outages, silence, cut, prefetch, aborting
     );
 }
 
