@@ -12,7 +12,7 @@ use crate::catalogue::{Catalogue, Kind, refused};
 use crate::ground::Dialect;
 use crate::layout::{InboxTable, Name, NameError, TableName};
 use crate::sql::Writer;
-use crate::sql::columns::Holds;
+use crate::sql::columns::{Column, Holds};
 
 /// Rows deleted in one transaction, so that nobody waits for more than that.
 pub const ROWS_AT_ONCE: u64 = 1_000;
@@ -66,8 +66,37 @@ pub struct InboxTexts {
     /// Deletes up to [`ROWS_AT_ONCE`] rows; `$1` is how long they are kept, in microseconds, `$2` the time as above.
     prune: Option<Arc<str>>,
     table: TableName,
-    consumer: (Name, Kind),
-    id: (Name, Kind),
+    consumer: Slot,
+    id: Slot,
+}
+
+/// What a column can hold.
+#[derive(Debug, Clone)]
+struct Slot {
+    name: Name,
+    kind: Kind,
+    chars_max: Option<usize>,
+}
+
+impl Slot {
+    fn new(dialect: Dialect, name: &Name, column: &Column) -> Self {
+        // SQLite writes lengths down and does not keep to them.
+        let chars_max = if dialect == Dialect::Postgres { chars_max(&column.sql_type) } else { None };
+        Self { name: name.clone(), kind: Kind::of(column), chars_max }
+    }
+
+    /// Says no to what is too long for it.
+    fn check_length(&self, what: &str, value: &str, kind: StoreErrorKind) -> Result<(), StoreError> {
+        let chars = value.chars().count();
+        match self.chars_max {
+            Some(limit) if chars > limit => {
+                let message =
+                    format!("the {what} {value:?} has {chars} characters, column {} takes {limit}", self.name);
+                Err(StoreError::new(kind, "accept", message).hint("make the column text"))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 impl InboxTexts {
@@ -75,11 +104,12 @@ impl InboxTexts {
     pub fn new(dialect: Dialect, inbox: &InboxTable, found: &Catalogue) -> Result<Self, StoreError> {
         let consumer = found.column(&inbox.consumer, "the consumer")?;
         let id = found.column(&inbox.id, "the event's id")?;
-        let (consumer_kind, id_kind) = (Kind::of(consumer), Kind::of(id));
-        if consumer_kind != Kind::Text {
+        let consumer_slot = Slot::new(dialect, &inbox.consumer, consumer);
+        let id_slot = Slot::new(dialect, &inbox.id, id);
+        if consumer_slot.kind != Kind::Text {
             return Err(unfit(found, &inbox.consumer, &consumer.sql_type, "it holds names: make it text"));
         }
-        if !matches!(id_kind, Kind::Text | Kind::Uuid) {
+        if !matches!(id_slot.kind, Kind::Text | Kind::Uuid) {
             return Err(unfit(found, &inbox.id, &id.sql_type, "ids are text or uuid"));
         }
         check_unique(inbox, found)?;
@@ -95,7 +125,7 @@ impl InboxTexts {
             None => None,
         };
         let (table, key) = (found.table.quoted(), format!("{}, {}", inbox.consumer.quoted(), inbox.id.quoted()));
-        let id_value = match (dialect, id_kind) {
+        let id_value = match (dialect, id_slot.kind) {
             (Dialect::Postgres, Kind::Uuid) => "$2::text::uuid",
             (Dialect::Postgres, _) => "$2::text",
             (Dialect::Sqlite, _) => "$2",
@@ -120,13 +150,7 @@ impl InboxTexts {
             let old = format!("select {key} from {table} t where {at} < {before} limit {ROWS_AT_ONCE}");
             Arc::from(format!("delete from {table} where ({key}) in ({old})"))
         });
-        Ok(Self {
-            accept: accept.into(),
-            prune,
-            table: found.table.clone(),
-            consumer: (inbox.consumer.clone(), consumer_kind),
-            id: (inbox.id.clone(), id_kind),
-        })
+        Ok(Self { accept: accept.into(), prune, table: found.table.clone(), consumer: consumer_slot, id: id_slot })
     }
 
     /// Says no before the database does: its no would spoil the caller's transaction.
@@ -137,8 +161,12 @@ impl InboxTexts {
                 return Err(StoreError::new(StoreErrorKind::Invalid, "accept", message));
             }
         }
-        self.consumer.1.check("consumer", &self.consumer.0, consumer, "accept")?;
-        self.id.1.check("event id", &self.id.0, id, "accept")
+        let Self { consumer: names, id: ids, .. } = self;
+        names.kind.check("consumer", &names.name, consumer, "accept")?;
+        // Not the event's fault: whoever takes `Invalid` for a dead event would bury all of them.
+        names.check_length("consumer", consumer, StoreErrorKind::NotAStore)?;
+        ids.kind.check("event id", &ids.name, id, "accept")?;
+        ids.check_length("event id", id, StoreErrorKind::Invalid)
     }
 
     /// What removes rows that are older, and for how long they are kept as a text of microseconds.
@@ -155,6 +183,12 @@ impl InboxTexts {
     pub fn table(&self) -> String {
         self.table.to_string()
     }
+}
+
+/// How many characters fit, in PostgreSQL's words for a type: `character varying(36)`.
+fn chars_max(sql_type: &str) -> Option<usize> {
+    let limit = sql_type.strip_prefix("character varying(").or_else(|| sql_type.strip_prefix("character("))?;
+    limit.strip_suffix(')')?.parse().ok()
 }
 
 /// Consumer and id, together and not alone.

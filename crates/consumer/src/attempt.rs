@@ -18,6 +18,8 @@ use crate::options::ConsumerOptions;
 
 /// How long the database may take to say what became of a rollback.
 const ROLLBACK: Duration = Duration::from_secs(5);
+/// How long a burial may go on when nobody has time for it any more.
+const LAST_BURIAL: Duration = Duration::from_secs(5);
 /// How often the database may be lost under a message's handler at no cost. One that loses it each time may be the cause.
 const LOSSES_FREE: u32 = 3;
 
@@ -96,12 +98,13 @@ where
     /// One transaction; `None` when it was over before it began.
     async fn try_once(&self, message: &Message, gone: &CancellationToken) -> Option<Tried> {
         let begun = tokio::select! {
-            begun = self.transactions.begin() => begun,
+            begun = timeout(self.options.timeout, self.transactions.begin()) => begun,
             () = gone.cancelled() => return None,
         };
         let mut tx = match begun {
-            Ok(tx) => tx,
-            Err(error) => return Some(Tried::Away(away(&error))),
+            Ok(Ok(tx)) => tx,
+            Ok(Err(error)) => return Some(Tried::Away(away(&error))),
+            Err(_) => return Some(Tried::Away(self.silent("a new transaction"))),
         };
         match timeout(self.options.timeout, self.inbox.accept(&mut tx, &self.name, &message.id)).await {
             Ok(Ok(Acceptance::New)) => {}
@@ -115,7 +118,7 @@ where
                 return Some(Tried::Failed(Failure::permanent("consumer.id", chain(&error))));
             }
             Ok(Err(error)) => return Some(Tried::Away(away(&error))),
-            Err(_) => return Some(Tried::Away(Failure::unavailable("consumer.database", self.too_slow("the inbox")))),
+            Err(_) => return Some(Tried::Away(self.silent("the inbox"))),
         }
         // The call is inside the future, so that a panic before its first await is caught too.
         let run = AssertUnwindSafe(async { self.handler.handle(&mut tx, message).await }).catch_unwind();
@@ -138,9 +141,12 @@ where
 
     async fn commit(&self, tx: T::Tx) -> Tried {
         use StoreErrorKind as K;
-        match self.transactions.commit(tx).await {
+        // Tried again, it is found to be a duplicate if it happened.
+        let Ok(committed) = timeout(self.options.timeout, self.transactions.commit(tx)).await else {
+            return Tried::Away(self.silent("the commit"));
+        };
+        match committed {
             Ok(()) => Tried::Done,
-            // Tried again, it is found to be a duplicate if it happened.
             Err(error) if matches!(error.kind, K::Unreachable | K::Busy | K::Full | K::CommitUnknown | K::Refused) => {
                 Tried::Away(away(&error))
             }
@@ -162,7 +168,12 @@ where
         let burial = Burial { failure, attempts, at: Timestamp::now() };
         let mut tries = 0;
         while !gone.is_cancelled() {
-            let Err(refused) = self.feed.bury(&ticket, &self.name, &burial).await else {
+            let buried = tokio::select! {
+                buried = self.feed.bury(&ticket, &self.name, &burial) => buried,
+                // Whoever gets it next buries it, perhaps a second time.
+                () = async { gone.cancelled().await; sleep(LAST_BURIAL).await } => break,
+            };
+            let Err(refused) = buried else {
                 tracing::error!(
                     target: LOG, consumer = self.name, event_id, attempts, code = &*burial.failure.code,
                     error = burial.failure.error, "a message was given up and put among the dead"
@@ -180,6 +191,11 @@ where
             }
         }
         self.feed.release(ticket).await;
+    }
+
+    /// The database has not answered.
+    fn silent(&self, what: &str) -> Failure {
+        Failure::unavailable("consumer.database", self.too_slow(what))
     }
 
     fn too_slow(&self, who: &str) -> String {

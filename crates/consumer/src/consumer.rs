@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 
+use futures_util::future::join_all;
 use postroom_core::{CONSUMER_BYTES_MAX, Failure, Inbox, Transactions};
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -103,9 +104,8 @@ where
             }
         }
         stop.cancel();
-        for (_, ticket) in lanes.into_waiting() {
-            works.feed.release(ticket).await;
-        }
+        // Beside each other: a broker that does not listen costs the time of one.
+        join_all(lanes.into_waiting().map(|(_, ticket)| works.feed.release(ticket))).await;
         while let Some(ended) = at_work.join_next().await {
             turn(ended);
         }

@@ -16,7 +16,8 @@ pub struct ConsumerOptions {
     ///
     /// Defaults to 5 tries, after 1, 2, 4 and 8 seconds and up to a fifth more.
     pub retry: RetryPolicy,
-    /// How long a handler may take. After that it is dropped, rolled back, and has failed once.
+    /// How long a handler may take. After that it is dropped, rolled back, and has failed once. The database has as long to
+    /// begin, to accept and to commit; after that it is away, which is no failure.
     ///
     /// Too short and slow work never gets done; too long and a stuck one holds back what comes behind it, and a stop.
     ///

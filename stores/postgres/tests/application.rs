@@ -132,6 +132,25 @@ async fn an_id_that_cannot_be_in_the_column_is_refused_without_spoiling_the_tran
 }
 
 #[tokio::test]
+async fn what_is_too_long_for_its_column_is_refused_and_only_an_id_for_good() {
+    let shop = Shop::with(
+        "create table processed_events (event_id varchar(36), consumer_name char(10), primary key (event_id, consumer_name))",
+    )
+    .await;
+    let inbox = PostgresInbox::open(&shop.pool, &InboxTable::processed_events()).await.unwrap();
+    let mut tx = shop.pool.begin().await.unwrap();
+    let (fits, long) = ("é".repeat(20) + &"x".repeat(16), "é".repeat(20) + &"x".repeat(17));
+    let error = inbox.accept(&mut tx, "erp", &long).await.unwrap_err();
+    assert_eq!(error.kind, StoreErrorKind::Invalid, "{error}");
+    assert_eq!(error.to_string(), format!("the event id {long:?} has 37 characters, column event_id takes 36"));
+    // Whatever the event: a consumer that took it for the event's fault would give up every one.
+    let error = inbox.accept(&mut tx, "bookkeeping", "e-1").await.unwrap_err();
+    assert_eq!(error.kind, StoreErrorKind::NotAStore, "{error}");
+    assert_eq!(inbox.accept(&mut tx, "erp", &fits).await.unwrap(), Acceptance::New, "neither has spoilt it");
+    tx.commit().await.unwrap();
+}
+
+#[tokio::test]
 async fn what_an_inbox_table_lacks_is_named_when_it_is_opened() {
     let table = |columns: &str| format!("create table event_inbox ({columns})");
     let columns = "consumer_name text, event_id uuid, processed_at timestamptz";

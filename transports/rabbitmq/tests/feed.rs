@@ -8,15 +8,16 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use lapin::message::Delivery;
 use lapin::options::{BasicGetOptions, BasicPublishOptions, QueueDeclareOptions};
-use lapin::types::{AMQPValue, FieldTable};
+use lapin::types::{AMQPValue, FieldTable, ShortString};
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
 use postroom_conformance::feeds::{Behaviour, Bench, Dead, Harness, SqliteGround};
 use postroom_conformance::servers::brokers::{PASSWORD, USER};
 use postroom_conformance::servers::proxy::Mode;
 use postroom_conformance::servers::{FaultProxy, Servers, unique_name};
 use postroom_conformance::transports::until;
+use postroom_consumer::{Arrival, Feed, Gone};
 use postroom_core::envelope::{Binding, Encoder, Format};
-use postroom_core::{SecretUrl, Template, Transport};
+use postroom_core::{Burial, Failure, SecretUrl, Template, Timestamp, Transport};
 use postroom_rabbitmq::{DeadLetters, RabbitMq, RabbitMqFeed, RabbitMqFeedOptions, RabbitMqOptions};
 use tokio::sync::Mutex;
 
@@ -147,6 +148,68 @@ async fn a_queue_with_an_exchange_for_its_dead_gets_them_rejected() {
     assert_eq!(bench.harness.dead().await[0].body, r#"{"parcel":"e-bad"}"#);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rejection_that_is_not_sent_is_no_burial() {
+    let shared = Shared::<true>::start(1).await;
+    shared.send_nameless("{}").await;
+    let feed = shared.feed();
+    let Arrival::Message(delivered) = feed.next().await else { panic!("a message is there") };
+    shared.proxy.set(Mode::Refuse).await;
+    assert!(matches!(feed.next().await, Arrival::Gone(Gone::All)), "the channel is lost");
+    let failure = Failure::permanent("test.refused", "it is refused on purpose");
+    let burial = Burial { failure, attempts: 1, at: Timestamp::now() };
+    let failure = feed.bury(&delivered.ticket, "books", &burial).await.unwrap_err();
+    assert_eq!(failure.code, "rabbitmq.unreachable");
+    until("the message to be where it was", || async { shared.left().await == 1 }).await;
+}
+
+/// It names its sender, expires, and goes to another queue as well: none of that is for its dead letter.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_letter_keeps_what_its_message_says_and_not_what_steers_the_broker() {
+    let bench = Bench::<Shared<false>, SqliteGround>::new().await;
+    let Shared { channel, queue, .. } = &bench.harness;
+    let copies = format!("{queue}.copies");
+    bench.harness.declare(&copies, &[]).await;
+    let mut headers = FieldTable::default();
+    headers.insert("CC".into(), AMQPValue::FieldArray(vec![AMQPValue::LongString(copies.as_str().into())].into()));
+    headers.insert("x-shop".into(), AMQPValue::LongString("north".into()));
+    let properties = BasicProperties::default()
+        .with_message_id("e-bad".into())
+        .with_content_type("application/json".into())
+        .with_content_encoding("identity".into())
+        .with_correlation_id("c-1".into())
+        .with_reply_to("answers".into())
+        .with_type("parcel.sent".into())
+        .with_app_id("shop".into())
+        .with_priority(3)
+        .with_timestamp(1_700_000_000)
+        .with_headers(headers);
+    let steering = properties.clone().with_user_id(USER.into()).with_expiration("600000".into());
+    bench.script.behave("e-bad", Behaviour::Refuse);
+    let options = BasicPublishOptions::default();
+    let sent = channel.basic_publish("".into(), queue.as_str().into(), options, b"{}", steering).await.unwrap();
+    sent.await.unwrap();
+    let running = bench.run();
+    bench.until_seen("the burial", |seen| &seen.buried, 1).await;
+    bench.finish(running).await;
+    let got = channel.basic_get(bench.harness.dead_queue().into(), BasicGetOptions { no_ack: true }).await.unwrap();
+    let dead = got.unwrap().delivery.properties;
+    let table = dead.headers().clone().unwrap();
+    let names: Vec<&str> =
+        table.inner().keys().map(ShortString::as_str).filter(|n| !n.starts_with("postroom-")).collect();
+    assert_eq!(names, ["x-shop"]);
+    assert_eq!(
+        dead.with_headers(FieldTable::default()),
+        properties.with_headers(FieldTable::default()).with_delivery_mode(2)
+    );
+    let copied = channel.queue_declare(
+        copies.into(),
+        QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() },
+        FieldTable::default(),
+    );
+    assert_eq!(copied.await.unwrap().message_count(), 1, "the copy of the message itself");
+}
+
 #[test]
 fn a_queue_is_not_its_own_grave() {
     let url = SecretUrl::new("amqp://localhost");
@@ -159,7 +222,7 @@ mod on_postgres {
     use postroom_conformance::feeds::PostgresGround;
 
     postroom_conformance::feed_suite!(
-        super::Shared<false>, PostgresGround: once, failing, stopping, outages, cut, prefetch, aborting
+        super::Shared<false>, PostgresGround: once, failing, stopping, outages, silence, cut, prefetch, aborting
     );
 }
 

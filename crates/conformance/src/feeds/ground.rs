@@ -41,6 +41,9 @@ pub trait Ground: Sized + Send + Sync + 'static {
     async fn away(&self);
     /// Gives it back.
     async fn back(&self);
+
+    /// Connections of now hear nothing any more; new ones do. Asked in the group `silence` only.
+    async fn forget(&self);
 }
 
 /// A schema in the shared PostgreSQL, reached through a proxy.
@@ -102,6 +105,10 @@ impl Ground for PostgresGround {
     async fn back(&self) {
         self.proxy.set(Mode::Pass).await;
     }
+
+    async fn forget(&self) {
+        self.proxy.set(Mode::Forget).await;
+    }
 }
 
 /// A SQLite file.
@@ -157,5 +164,9 @@ impl Ground for SqliteGround {
         if let Some(tx) = self.blocker.lock().await.take() {
             tx.rollback().await.unwrap();
         }
+    }
+
+    async fn forget(&self) {
+        unreachable!("it is asked of databases behind a network")
     }
 }

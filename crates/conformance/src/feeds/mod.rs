@@ -15,6 +15,7 @@
 //! | `failing` | tried again with growing delays, then among the dead with why; others go on; nothing half done |
 //! | `stopping` | what runs is finished, the rest is left to the broker |
 //! | `outages` | no database, no place for the dead: nothing is acknowledged, nothing is lost |
+//! | `silence` | a database that does not answer is asked again through another connection; needs [`Ground::forget`] |
 //! | `cut` | a lost connection costs nothing but time; needs [`Harness::cut`] |
 //! | `prefetch` | no more in our hands than was said; for brokers that count over all keys |
 //! | `aborting` | a failed statement that a handler overlooks is no success; for databases where it aborts |
@@ -37,6 +38,7 @@ pub mod once;
 pub mod outages;
 pub mod prefetch;
 mod script;
+pub mod silence;
 pub mod stopping;
 mod watched;
 
@@ -69,10 +71,15 @@ macro_rules! feed_suite {
         a_stop_finishes_what_runs_and_leaves_the_rest,
         a_consumer_stopped_before_it_began_and_one_stopped_again_are_no_trouble,
         events_of_one_key_are_worked_on_in_order,
+        a_burial_that_does_not_end_holds_up_no_stop,
     ); };
     (@outages $harness:ty, $ground:ty) => { $crate::feed_suite!(@cases outages $harness, $ground:
         without_a_place_for_the_dead_a_message_is_kept,
         without_a_database_nothing_is_acknowledged_and_no_try_counted,
+    ); };
+    (@silence $harness:ty, $ground:ty) => { $crate::feed_suite!(@cases silence $harness, $ground:
+        a_commit_that_is_never_answered_is_given_up_and_costs_no_try,
+        a_transaction_that_does_not_begin_is_begun_elsewhere,
     ); };
     (@cut $harness:ty, $ground:ty) => { $crate::feed_suite!(@cases cut $harness, $ground:
         a_lost_connection_costs_nothing_but_time,

@@ -73,6 +73,11 @@ impl<G: Ground> Script<G> {
         self.shared.gate.send_replace(true);
     }
 
+    /// How many are held now, with their effect written.
+    pub fn held(&self) -> usize {
+        self.shared.gate.receiver_count()
+    }
+
     /// When the event of this id was begun.
     pub fn runs(&self, id: &str) -> Vec<Instant> {
         self.state().runs.iter().filter(|(message, _)| message.id == id).map(|(_, at)| *at).collect()

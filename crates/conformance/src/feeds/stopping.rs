@@ -58,3 +58,19 @@ pub async fn events_of_one_key_are_worked_on_in_order<H: Harness, G: Ground>() {
         assert_eq!(of_key, ids(key).iter().collect::<Vec<_>>());
     }
 }
+
+/// Nobody answers there, and nobody says no.
+pub async fn a_burial_that_does_not_end_holds_up_no_stop<H: Harness, G: Ground>() {
+    let bench = Bench::<H, G>::new().await;
+    bench.seen.halts_burials.store(true, Ordering::SeqCst);
+    bench.script.behave("e-bad", Behaviour::Refuse);
+    bench.send(&["e-bad"]).await;
+    let running = bench.run();
+    bench.until_seen("a burial", |seen| &seen.burials, 1).await;
+    running.stop().await;
+    bench.until_left(1).await;
+    bench.seen.halts_burials.store(false, Ordering::SeqCst);
+    let running = bench.run();
+    bench.until_dead(1).await;
+    bench.finish(running).await;
+}

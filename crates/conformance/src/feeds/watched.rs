@@ -13,6 +13,8 @@ pub struct Seen {
     pub arrived: AtomicUsize,
     /// Messages acknowledged as done.
     pub acked: AtomicUsize,
+    /// Messages that somebody wanted to put among the dead.
+    pub burials: AtomicUsize,
     /// Messages put among the dead.
     pub buried: AtomicUsize,
     /// Messages that the place for the dead did not take.
@@ -25,6 +27,8 @@ pub struct Seen {
     pub commits: AtomicUsize,
     /// Whether everything stands still after a commit.
     pub halts_after_commit: AtomicBool,
+    /// Whether no burial ends.
+    pub halts_burials: AtomicBool,
 }
 
 impl Seen {
@@ -59,6 +63,10 @@ impl<F: Feed> Feed for Watched<F> {
     }
 
     async fn bury(&self, ticket: &F::Ticket, consumer: &str, burial: &Burial) -> Result<(), Failure> {
+        Seen::one(&self.seen.burials);
+        if self.seen.halts_burials.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
         let buried = self.inner.bury(ticket, consumer, burial).await;
         Seen::one(if buried.is_ok() { &self.seen.buried } else { &self.seen.refused });
         buried

@@ -1,5 +1,6 @@
 //! Topics as the feed of a consumer: a member of a group, with the order of each partition kept.
 
+mod grave;
 mod options;
 mod partitions;
 
@@ -8,26 +9,26 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use postroom_consumer::{Arrival, Delivered, Feed, Gone, LaneName, OptionsError, Wire, pause, reason_headers};
+use postroom_consumer::{Arrival, Delivered, Feed, Gone, LaneName, OptionsError, Wire, pause};
 use postroom_core::{Burial, Failure};
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{CommitMode, Consumer, StreamConsumer};
 use rdkafka::error::{KafkaError, KafkaResult};
-use rdkafka::message::{BorrowedMessage, Header, Headers, Message, OwnedHeaders};
-use rdkafka::producer::{FutureProducer, FutureRecord};
-use tokio::sync::{Mutex, mpsc};
-use tokio::task::spawn_blocking;
-use tokio::time::sleep;
+use rdkafka::message::{BorrowedMessage, Headers, Message, OwnedHeaders};
+use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::time::{sleep, timeout};
 
+use self::grave::Grave;
 pub use self::options::{Begin, KafkaFeedOptions};
 use self::partitions::{Ear, Partitions, Place};
 use crate::LOG;
 use crate::connection::in_background;
-use crate::failures;
 
 /// How long nothing is read after an error. librdkafka has its own patience; this only keeps a lasting one from filling the
 /// log.
 const AFTER_ERROR: Duration = Duration::from_millis(50);
+/// How long a goodbye may take.
+const GOODBYE: Duration = Duration::from_secs(5);
 
 /// Messages of one or more topics.
 ///
@@ -161,7 +162,7 @@ impl Feed for KafkaFeed {
         // One that failed is not used again: it may be broken for good.
         let open = match grave.take() {
             Some(open) => open,
-            None => Grave(Some(self.options.producer().create().map_err(|error| failures::setting_up(&error))?)),
+            None => Grave::open(&self.options)?,
         };
         open.lay(ticket, &self.options, consumer, burial).await?;
         *grave = Some(open);
@@ -177,7 +178,9 @@ impl Feed for KafkaFeed {
     async fn close(self) {
         let Self { member, grave, .. } = self;
         let consumer = member.into_inner().and_then(|mut member| member.0.take());
-        let goodbye = spawn_blocking(move || {
+        let (told, gone) = oneshot::channel();
+        // In a thread of its own: a runtime that ends would wait for a blocking task, however long that takes.
+        in_background(move || {
             if let Some(consumer) = consumer {
                 // It fails when nothing was done since the last time.
                 let _ = consumer.commit_consumer_state(CommitMode::Sync);
@@ -185,8 +188,9 @@ impl Feed for KafkaFeed {
                 drop(consumer);
             }
             drop(grave);
+            let _ = told.send(());
         });
-        let _ = goodbye.await;
+        let _ = timeout(GOODBYE, gone).await;
     }
 }
 
@@ -201,50 +205,6 @@ impl Drop for Member {
     }
 }
 
-/// Writes dead letters.
-struct Grave(Option<FutureProducer>);
-
-impl Grave {
-    async fn lay(
-        &self,
-        ticket: &KafkaTicket,
-        options: &KafkaFeedOptions,
-        consumer: &str,
-        burial: &Burial,
-    ) -> Result<(), Failure> {
-        let Some(producer) = &self.0 else { unreachable!("it is there until it is dropped") };
-        let reasons = reason_headers(consumer, burial);
-        let mut headers = OwnedHeaders::new();
-        for (name, value) in &reasons {
-            headers = headers.insert(Header { key: name, value: Some(value) });
-        }
-        for header in ticket.headers.iter().flat_map(Headers::iter) {
-            if reasons.iter().all(|(name, _)| *name != header.key) {
-                headers = headers.insert(header);
-            }
-        }
-        let mut record = FutureRecord::to(&options.dead_topic).payload(&ticket.body[..]).headers(headers);
-        if let Some(key) = &ticket.key {
-            record = record.key(&key[..]);
-        }
-        match producer.send(record, options.timeout).await {
-            Ok(_) => Ok(()),
-            Err((error, _)) => {
-                let topic = &options.dead_topic;
-                Err(Failure::unavailable("kafka.dead_letters", format!("topic {topic} takes no dead letter: {error}")))
-            }
-        }
-    }
-}
-
-impl Drop for Grave {
-    fn drop(&mut self) {
-        if let Some(producer) = self.0.take() {
-            in_background(move || drop(producer));
-        }
-    }
-}
-
 fn complain(error: Option<KafkaError>) {
     if let Some(error) = error {
         tracing::warn!(target: LOG, %error, "a topic cannot be read for now");
@@ -254,11 +214,5 @@ fn complain(error: Option<KafkaError>) {
 impl fmt::Debug for Member {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Member")
-    }
-}
-
-impl fmt::Debug for Grave {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Grave")
     }
 }

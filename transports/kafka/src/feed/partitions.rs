@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use postroom_consumer::LaneName;
 use rdkafka::config::RDKafkaLogLevel;
-use rdkafka::consumer::{BaseConsumer, ConsumerContext, Rebalance};
+use rdkafka::consumer::{BaseConsumer, Consumer as _, ConsumerContext, Rebalance};
 use rdkafka::error::KafkaError;
 use rdkafka::{ClientContext, TopicPartitionList};
 use tokio::sync::{Notify, mpsc};
 
+use super::complain;
 use crate::LOG;
 
 /// Partitions of this member. A partition that is lost and comes again is another lane.
@@ -140,9 +141,13 @@ impl ClientContext for Ear {
 }
 
 impl ConsumerContext for Ear {
-    fn pre_rebalance(&self, _consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
+    fn pre_rebalance(&self, consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
         match rebalance {
-            Rebalance::Assign(list) => self.0.assign(list),
+            Rebalance::Assign(list) => {
+                // librdkafka remembers a pause of the last time a partition was ours.
+                complain(consumer.resume(list).err());
+                self.0.assign(list);
+            }
             Rebalance::Revoke(list) => self.0.revoke(list),
             Rebalance::Error(error) => tracing::warn!(target: LOG, %error, "the group could not be shared out"),
         }

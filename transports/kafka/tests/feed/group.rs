@@ -1,14 +1,21 @@
 //! What a group of Kafka does: partitions come and go, and are paused.
 
+use std::time::Duration;
+
 use postroom_conformance::feeds::{Behaviour, Bench, Ground, Harness, PostgresGround, Script, SqliteGround};
 use postroom_conformance::transports::until;
-use postroom_core::{Event, JSON};
+use postroom_core::{Delays, Event, JSON, RetryPolicy};
 use postroom_kafka::{KafkaFeed, KafkaFeedOptions};
 
 use crate::place::Shared;
 
 fn event(id: &str, key: &str) -> Event {
     Event::new("parcel.sent").id(id).key(key).bytes(JSON, "{}")
+}
+
+/// The next try is in an hour.
+fn patient() -> RetryPolicy {
+    RetryPolicy { delays: Delays::Schedule(vec![Duration::from_hours(1)]), jitter: 0.0, attempts: 2 }
 }
 
 /// A second member takes one of the two partitions while the first works in both.
@@ -18,9 +25,7 @@ async fn a_partition_that_is_taken_away_stops_and_nothing_of_it_is_committed_any
     let [first, second] = <Shared as Harness>::KEYS;
     // Each partition: one that fails and waits for an hour, and one behind it.
     let mut old = bench;
-    let delays = postroom_core::Delays::Schedule(vec![std::time::Duration::from_hours(1)]);
-    let patient = postroom_core::RetryPolicy { delays, jitter: 0.0, attempts: 2 };
-    let quick = std::mem::replace(&mut old.options.retry, patient);
+    let quick = std::mem::replace(&mut old.options.retry, patient());
     for id in ["a-1", "b-1"] {
         old.script.behave(id, Behaviour::Fail(1));
     }
@@ -66,6 +71,33 @@ async fn a_partition_with_too_much_in_our_hands_is_paused_and_goes_on_later() {
     bench.finish(running).await;
     let effects = bench.ground.effects().await;
     assert_eq!(effects.iter().filter(|id| id.starts_with('a')).collect::<Vec<_>>(), held.iter().collect::<Vec<_>>());
+}
+
+/// Both partitions are paused, behind one that waits for an hour, when a second member takes one of them for a while.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_partition_that_was_taken_away_while_it_was_paused_is_read_when_it_comes_back() {
+    let mut bench = Bench::<Shared, SqliteGround>::with(2).await;
+    let quick = std::mem::replace(&mut bench.options.retry, patient());
+    let keys = [("a", <Shared as Harness>::KEYS[0]), ("b", <Shared as Harness>::KEYS[1])];
+    for (name, key) in keys {
+        bench.script.behave(&format!("{name}-0"), Behaviour::Fail(1));
+        bench.send_events((0..3).map(|n| event(&format!("{name}-{n}"), key)).collect()).await;
+    }
+    let old = bench.run();
+    bench.until_seen("both to be paused", |seen| &seen.arrived, 4).await;
+    until("both to fail", || async { bench.script.begun().len() == 2 }).await;
+    bench.options.retry = quick;
+    let newcomer = Script::new(&bench.ground);
+    let new = bench.run_with(newcomer.clone());
+    until("the newcomer to do one partition", || async { newcomer.begun().len() == 3 }).await;
+    new.stop().await;
+    let taken = newcomer.begun()[0].id[..1].to_owned();
+    let (_, key) = keys.into_iter().find(|(name, _)| *name == taken).unwrap();
+    let late = format!("{taken}-late");
+    bench.send_events(vec![event(&late, key)]).await;
+    until("the first member to read it again", || async { !bench.script.runs(&late).is_empty() }).await;
+    old.stop().await;
+    assert_eq!(newcomer.begun().len(), 3);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
 
+mod broker;
 #[path = "../support/cluster.rs"]
 #[allow(dead_code, reason = "what the other tests need of it")]
 mod cluster;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use nix::sys::signal::Signal;
 use postroom_conformance::feeds::{Dead, Harness};
 use postroom_conformance::servers::{OwnServer, brokers, unique_name};
 use postroom_core::envelope::{Binding, Encoder, Format};
@@ -45,6 +46,12 @@ impl Shared {
 
     fn dead_topic(&self) -> String {
         format!("{}.dead", self.topic)
+    }
+
+    /// A place for the dead that takes messages up to this size.
+    pub(crate) async fn make_dead_for(&self, bytes_max: usize) {
+        let limit = bytes_max.to_string();
+        self.cluster.create(&self.dead_topic(), 1, &[("max.message.bytes", &limit)]).await;
     }
 
     /// Up to where the group has said that all is done.
@@ -121,6 +128,13 @@ impl Harness for Shared {
 pub(crate) struct Own {
     server: Arc<OwnServer>,
     shared: Shared,
+}
+
+impl Own {
+    pub(crate) async fn signal(&self, signal: Signal) {
+        let server = Arc::clone(&self.server);
+        spawn_blocking(move || server.signal(signal).expect("it is there")).await.expect("no panic");
+    }
 }
 
 #[async_trait]

@@ -7,8 +7,8 @@ mod ticket;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_nats::jetstream::AckKind;
 use async_nats::jetstream::consumer::pull::Batch;
+use async_nats::jetstream::{self, AckKind};
 use futures_util::{FutureExt, StreamExt};
 use postroom_consumer::{Arrival, Delivered, Feed, OptionsError, pause};
 use postroom_core::{Burial, Failure};
@@ -17,6 +17,7 @@ use tokio::time::{sleep, timeout};
 
 pub use self::options::NatsFeedOptions;
 use self::session::Session;
+use self::ticket::Line;
 pub use self::ticket::NatsTicket;
 
 /// How long one request for messages stands.
@@ -36,6 +37,7 @@ pub struct NatsFeed {
     places: Arc<Semaphore>,
     /// A connection was made, so requests of the one before are lost.
     connected: Arc<Notify>,
+    line: Line,
 }
 
 #[derive(Default)]
@@ -65,7 +67,8 @@ impl NatsFeed {
             return Err(OptionsError("no URL of a NATS server is given".to_owned()));
         }
         let places = Arc::new(Semaphore::new(usize::from(options.prefetch.max(1))));
-        Ok(Self { options, state: Mutex::default(), places, connected: Arc::default() })
+        let line = Line::new(options.timeout);
+        Ok(Self { options, state: Mutex::default(), places, connected: Arc::default(), line })
     }
 
     /// Asks for as many as may come.
@@ -79,6 +82,30 @@ impl NatsFeed {
         let batch = session.consumer.batch().max_messages(places.len()).expires(EXPIRES).messages().await;
         let batch = batch.map_err(|error| session::unread(&self.options, &error))?;
         Ok(Request { batch, places })
+    }
+
+    /// The next of what was asked for; asks, if nothing was. `None` when that has expired, or all have come.
+    async fn message(
+        &self,
+        session: &Session,
+        request: &mut Option<Request>,
+    ) -> Result<Option<(jetstream::Message, OwnedSemaphorePermit)>, Failure> {
+        let asked = match request {
+            Some(asked) => asked,
+            None => request.insert(self.ask(session).await?),
+        };
+        let message = tokio::select! {
+            message = asked.batch.next() => message,
+            () = self.connected.notified() => None,
+        };
+        match (message, asked.places.pop()) {
+            (Some(Ok(message)), Some(place)) => Ok(Some((message, place))),
+            (Some(Err(error)), _) => Err(session::unread(&self.options, &error)),
+            _ => {
+                *request = None;
+                Ok(None)
+            }
+        }
     }
 }
 
@@ -95,37 +122,33 @@ impl Feed for NatsFeed {
                 }
                 *trouble += 1;
                 match Session::open(&self.options, &self.connected).await {
-                    Ok(open) => *session = Some(open),
+                    Ok(open) => {
+                        self.line.set(open.jetstream.clone());
+                        *session = Some(open);
+                    }
                     Err(failure) => complain(&self.options, &failure),
                 }
                 continue;
             };
-            let Some(asked) = request else {
-                match self.ask(open).await {
-                    Ok(asked) => *request = Some(asked),
-                    Err(failure) => {
-                        complain(&self.options, &failure);
-                        *session = None;
-                    }
+            let found = tokio::select! {
+                // Also while no place is free; that it was lost has been said.
+                () = open.over.cancelled() => {
+                    (*request, *session) = (None, None);
+                    continue;
                 }
-                continue;
+                found = self.message(open, request) => found,
             };
-            let message = tokio::select! {
-                message = asked.batch.next() => message,
-                () = self.connected.notified() => None,
-            };
-            match (message, asked.places.pop()) {
-                (Some(Ok(message)), Some(place)) => {
+            match found {
+                Ok(Some((message, place))) => {
                     *trouble = 0;
-                    let (wire, ticket) = ticket::taken(message, place, open.ack_wait);
+                    let (wire, ticket) = ticket::taken(message, place, open.ack_wait, &self.line);
                     return Arrival::Message(Delivered { lane: None, wire, ticket });
                 }
-                (Some(Err(error)), _) => {
-                    complain(&self.options, &session::unread(&self.options, &error));
+                Ok(None) => {}
+                Err(failure) => {
+                    complain(&self.options, &failure);
                     (*request, *session) = (None, None);
                 }
-                // It has expired, or all have come.
-                _ => *request = None,
             }
         }
     }
@@ -154,7 +177,7 @@ impl Feed for NatsFeed {
                 }
             }
             if let Some(session) = session {
-                let _ = session.client.flush().await;
+                let _ = session.jetstream.client().flush().await;
             }
         };
         let _ = timeout(GOODBYE, goodbye).await;

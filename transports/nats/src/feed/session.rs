@@ -1,32 +1,41 @@
-//! A connection that comes back by itself, and the durable consumer on it.
+//! A connection that comes back by itself for a while, and the durable consumer on it.
 
 use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_nats::jetstream::Context;
 use async_nats::jetstream::consumer::{AckPolicy, PullConsumer, pull};
 use async_nats::jetstream::context::ContextBuilder;
-use async_nats::{Client, Event, ServerAddr};
+use async_nats::{Client, ClientError, Event, ServerAddr};
 use postroom_core::Failure;
 use tokio::sync::Notify;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
-use super::NatsFeedOptions;
+use super::{NatsFeedOptions, complain};
 use crate::credentials::{self, Once};
 use crate::failures;
 
+/// How often the client tries to come back by itself: about a second, where servers refuse. After that the login is read
+/// anew, and whatever is wrong is said.
+const RECONNECTS: usize = 10;
+
 /// What is read through.
 pub(super) struct Session {
-    pub(super) client: Client,
+    pub(super) jetstream: Context,
     pub(super) consumer: PullConsumer,
+    /// The client has given up.
+    pub(super) over: CancellationToken,
     /// How long the server really waits for a sign of life.
     pub(super) ack_wait: Duration,
 }
 
 impl Session {
     pub(super) async fn open(options: &NatsFeedOptions, connected: &Arc<Notify>) -> Result<Self, Failure> {
-        let client = connect(options, connected).await?;
-        let jetstream = ContextBuilder::new().timeout(options.timeout).build(client.clone());
+        let over = CancellationToken::new();
+        let client = connect(options, connected, &over).await?;
+        let jetstream = ContextBuilder::new().timeout(options.timeout).build(client);
         let stream = jetstream.get_stream(&options.stream).await;
         let stream = stream.map_err(|error| failures::look_up(&error, "NATS", &options.stream))?;
         let config = pull::Config {
@@ -53,11 +62,15 @@ impl Session {
             return Err(unread(options, &error));
         }
         let ack_wait = config.ack_wait;
-        Ok(Self { client, consumer, ack_wait })
+        Ok(Self { jetstream, consumer, over, ack_wait })
     }
 }
 
-async fn connect(options: &NatsFeedOptions, connected: &Arc<Notify>) -> Result<Client, Failure> {
+async fn connect(
+    options: &NatsFeedOptions,
+    connected: &Arc<Notify>,
+    over: &CancellationToken,
+) -> Result<Client, Failure> {
     let servers = options.urls.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let unfit = || failures::unreachable(&servers, &"that is no URL of a NATS server");
     let mut bare = Vec::new();
@@ -65,7 +78,7 @@ async fn connect(options: &NatsFeedOptions, connected: &Arc<Notify>) -> Result<C
     for url in &options.urls {
         let address: ServerAddr = url.expose().parse().map_err(|_| unfit())?;
         if login.is_none() {
-            // Unlike the one of a transport, this connection may come back by itself: it publishes nothing that counts.
+            // Unlike the one of a transport, this connection may come back by itself: what it sends again does no harm.
             login = Some(credentials::options(&options.login, &address, &Once::default()).await?);
         }
         let mut url = address.into_inner();
@@ -73,15 +86,20 @@ async fn connect(options: &NatsFeedOptions, connected: &Arc<Notify>) -> Result<C
         let _ = (url.set_username(""), url.set_password(None));
         bare.push(ServerAddr::from_url(url).map_err(|_| unfit())?);
     }
-    let connected = Arc::clone(connected);
+    let (connected, over) = (Arc::clone(connected), over.clone());
+    let (told, lost) = (options.clone(), failures::disconnected(&servers));
     let mut connect = login
         .ok_or_else(unfit)?
         .name(&options.durable)
         .connection_timeout(options.timeout)
         .ping_interval(options.timeout)
+        .max_reconnects(RECONNECTS.max(bare.len()))
         .event_callback(move |event| {
-            if event == Event::Connected {
-                connected.notify_waiters();
+            match event {
+                Event::Connected => connected.notify_waiters(),
+                Event::Disconnected => complain(&told, &lost),
+                Event::ClientError(ClientError::MaxReconnects) => over.cancel(),
+                _ => {}
             }
             async {}
         });

@@ -4,7 +4,7 @@
 //! own.
 
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
-use lapin::types::AMQPValue;
+use lapin::types::{AMQPValue, FieldTable, ShortString};
 use lapin::{BasicProperties, Channel, Confirmation, Connection};
 use postroom_consumer::reason_headers;
 use postroom_core::{Burial, Failure};
@@ -17,6 +17,8 @@ use crate::failures;
 
 /// Survives a restart of the broker.
 const PERSISTENT: u8 = 2;
+/// Headers that make the broker put copies into other queues.
+const COPIES: [&str; 2] = ["CC", "BCC"];
 
 /// A connection of its own, opened with the first dead letter: a blocked publisher must not hold up who reads.
 #[derive(Debug, Default)]
@@ -30,12 +32,46 @@ pub(super) struct Letter<'a> {
 }
 
 pub(super) fn letter<'a>(ticket: &'a RabbitMqTicket, consumer: &str, burial: &Burial) -> Letter<'a> {
-    let mut headers = ticket.properties.headers().clone().unwrap_or_default();
+    let mut headers = FieldTable::default();
+    for (name, value) in ticket.properties.headers().iter().flat_map(FieldTable::inner) {
+        if !COPIES.contains(&name.as_str()) {
+            headers.insert(name.clone(), value.clone());
+        }
+    }
     for (name, value) in reason_headers(consumer, burial) {
         headers.insert(name.into(), AMQPValue::LongString(value.into()));
     }
-    let properties = ticket.properties.clone().with_headers(headers).with_delivery_mode(PERSISTENT);
+    let properties = inert(&ticket.properties).with_headers(headers).with_delivery_mode(PERSISTENT);
     Letter { properties, body: &ticket.body }
+}
+
+/// What a message says of itself, without what tells the broker to do something: `user_id` is refused unless it is who we
+/// are, and with `expiration` the letter would vanish.
+fn inert(of: &BasicProperties) -> BasicProperties {
+    type With<T> = fn(BasicProperties, T) -> BasicProperties;
+    let texts: [(&Option<ShortString>, With<ShortString>); 8] = [
+        (of.content_type(), BasicProperties::with_content_type),
+        (of.content_encoding(), BasicProperties::with_content_encoding),
+        (of.correlation_id(), BasicProperties::with_correlation_id),
+        (of.reply_to(), BasicProperties::with_reply_to),
+        (of.message_id(), BasicProperties::with_message_id),
+        (of.kind(), BasicProperties::with_type),
+        (of.app_id(), BasicProperties::with_app_id),
+        (of.cluster_id(), BasicProperties::with_cluster_id),
+    ];
+    let mut inert = BasicProperties::default();
+    for (text, with) in texts {
+        if let Some(text) = text {
+            inert = with(inert, text.clone());
+        }
+    }
+    if let Some(priority) = of.priority() {
+        inert = inert.with_priority(*priority);
+    }
+    match of.timestamp() {
+        Some(timestamp) => inert.with_timestamp(*timestamp),
+        None => inert,
+    }
 }
 
 impl Grave {

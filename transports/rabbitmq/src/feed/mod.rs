@@ -109,8 +109,12 @@ impl Feed for RabbitMqFeed {
     async fn bury(&self, ticket: &RabbitMqTicket, consumer: &str, burial: &Burial) -> Result<(), Failure> {
         match &self.options.dead {
             DeadLetters::Exchange => {
-                let rejected = ticket.acker.reject(BasicRejectOptions { requeue: false }).await;
-                rejected.map(drop).map_err(|error| session::lost(&self.address, &error))
+                match ticket.acker.reject(BasicRejectOptions { requeue: false }).await {
+                    Ok(true) => Ok(()),
+                    // Nothing was sent: the message is delivered anew.
+                    Ok(false) => Err(session::lost(&self.address, &"the channel is gone")),
+                    Err(error) => Err(session::lost(&self.address, &error)),
+                }
             }
             DeadLetters::Queue(queue) => {
                 let letter = grave::letter(ticket, consumer, burial);

@@ -1,6 +1,4 @@
-//! The suite every feed passes, on streams of the shared server.
-
-#![allow(clippy::unwrap_used, reason = "a harness fails by panicking")]
+//! A stream of one case's own, reached through a proxy.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,46 +7,50 @@ use async_nats::jetstream::consumer::{Info, PullConsumer};
 use async_nats::jetstream::stream::Config;
 use async_nats::jetstream::{self, Context};
 use async_trait::async_trait;
-use postroom_conformance::Log;
-use postroom_conformance::feeds::{Behaviour, Bench, Dead, Harness, SqliteGround};
+use postroom_conformance::feeds::{Dead, Harness};
 use postroom_conformance::servers::proxy::Mode;
 use postroom_conformance::servers::{FaultProxy, Servers, unique_name};
-use postroom_conformance::transports::until;
-use postroom_consumer::Feed;
 use postroom_core::envelope::{Binding, Encoder, Format};
 use postroom_core::{SecretUrl, Template, Transport};
 use postroom_nats::{Nats, NatsFeed, NatsFeedOptions, NatsOptions};
-use tracing_subscriber::util::SubscriberInitExt;
 
-const DURABLE: &str = "books";
+pub(crate) const DURABLE: &str = "books";
+pub(crate) const UNLIMITED: i32 = -1;
 
 /// A stream; its dead letters go into another one.
-struct Shared {
-    proxy: FaultProxy,
-    name: String,
+pub(crate) struct Shared {
+    pub(crate) proxy: FaultProxy,
+    pub(crate) name: String,
     prefetch: u16,
+    pub(crate) timeout: Duration,
     port: u16,
-    jetstream: Context,
+    pub(crate) jetstream: Context,
 }
 
 impl Shared {
-    fn options(&self) -> NatsFeedOptions {
+    pub(crate) fn options(&self) -> NatsFeedOptions {
         let url = SecretUrl::new(format!("nats://127.0.0.1:{}", self.proxy.port()));
         let dead = format!("dead.{}", self.name);
         NatsFeedOptions {
             prefetch: self.prefetch,
             ack_wait: Duration::from_secs(2),
+            timeout: self.timeout,
             ..NatsFeedOptions::new(vec![url], &self.name, DURABLE, dead)
         }
     }
 
-    async fn create(&self, name: &str, subject: String) {
-        let config = Config { name: name.to_owned(), subjects: vec![subject], ..Config::default() };
+    /// A place for the dead that takes messages up to this size.
+    pub(crate) async fn make_dead_for(&self, bytes_max: i32) {
+        self.create(&format!("{}_dead", self.name), format!("dead.{}", self.name), bytes_max).await;
+    }
+
+    async fn create(&self, name: &str, subject: String, max_message_size: i32) {
+        let config = Config { name: name.to_owned(), subjects: vec![subject], max_message_size, ..Config::default() };
         self.jetstream.create_stream(config).await.unwrap();
     }
 
     /// How the consumer is, if there is one.
-    async fn consumer(&self) -> Option<Info> {
+    pub(crate) async fn consumer(&self) -> Option<Info> {
         let stream = self.jetstream.get_stream(&self.name).await.unwrap();
         let consumer: PullConsumer = stream.get_consumer(DURABLE).await.ok()?;
         Some(consumer.cached_info().clone())
@@ -63,13 +65,14 @@ impl Harness for Shared {
         let port = Servers::find().port("nats");
         let client = async_nats::connect(format!("nats://127.0.0.1:{port}")).await.unwrap();
         let (proxy, name) = (FaultProxy::to(port).await, unique_name("books"));
-        let shared = Self { proxy, name, prefetch, port, jetstream: jetstream::new(client) };
-        shared.create(&shared.name, format!("{}.>", shared.name)).await;
+        let timeout = Duration::from_secs(5);
+        let shared = Self { proxy, name, prefetch, timeout, port, jetstream: jetstream::new(client) };
+        shared.create(&shared.name, format!("{}.>", shared.name), UNLIMITED).await;
         shared
     }
 
     async fn make_dead(&self) {
-        self.create(&format!("{}_dead", self.name), format!("dead.{}", self.name)).await;
+        self.make_dead_for(UNLIMITED).await;
     }
 
     fn feed(&self) -> NatsFeed {
@@ -119,41 +122,4 @@ impl Harness for Shared {
         self.proxy.set(Mode::Refuse).await;
         self.proxy.set(Mode::Pass).await;
     }
-}
-
-mod on_postgres {
-    use postroom_conformance::feeds::PostgresGround;
-
-    postroom_conformance::feed_suite!(
-        super::Shared, PostgresGround: once, failing, stopping, outages, cut, prefetch, aborting
-    );
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_in_our_hands_for_long_is_not_given_to_another() {
-    let bench = Bench::<Shared, SqliteGround>::new().await;
-    bench.script.behave("e-1", Behaviour::Hold);
-    bench.send(&["e-1"]).await;
-    let running = bench.run();
-    until("the handler to run", || async { !bench.script.runs("e-1").is_empty() }).await;
-    // Only by the server's clock can be told whether it still waits: more than twice as long as it would.
-    tokio::time::sleep(Duration::from_secs(5)).await;
-    let info = bench.harness.consumer().await.unwrap();
-    assert_eq!((info.num_ack_pending, info.num_redelivered), (1, 0));
-    bench.script.open_gate();
-    bench.until_effects(&["e-1"]).await;
-    bench.finish(running).await;
-    assert_eq!(bench.script.begun()[0].deliveries, Some(1));
-}
-
-#[tokio::test]
-async fn a_consumer_that_would_read_its_own_dead_is_refused() {
-    let shared = Shared::start(1).await;
-    let log = Log::default();
-    let _heard = tracing_subscriber::fmt().with_writer(log.clone()).finish().set_default();
-    let options = NatsFeedOptions { dead_subject: format!("{}.dead", shared.name), ..shared.options() };
-    let feed = NatsFeed::new(options).unwrap();
-    let reading = feed.next();
-    let said = until("a refusal in the log", || async { log.text().contains("would come to it as") });
-    tokio::select! { _ = reading => panic!("nothing can come"), () = said => {} }
 }
