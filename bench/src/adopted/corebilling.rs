@@ -20,7 +20,7 @@ pub(super) async fn run(server: &Server) {
             name: "bench".to_owned(),
             boot: new_id(),
             version: "bench".to_owned(),
-            lease: Duration::from_secs(60),
+            lease: Duration::from_mins(1),
         };
         let source = store.source(&relay, &RouteDefinition::new("corebilling")).await.unwrap();
         let mut times = Vec::with_capacity(POLLS);

@@ -7,7 +7,7 @@ use lapin::options::BasicPublishOptions;
 use lapin::{BasicProperties, Channel};
 use rdkafka::producer::{FutureProducer, FutureRecord};
 use rdkafka::util::Timeout;
-use sqlx::{AssertSqlSafe, PgPool};
+use sqlx::{AssertSqlSafe, Connection as _, PgPool};
 
 /// Where it publishes.
 pub(super) enum To {
@@ -37,8 +37,9 @@ impl Worker {
     /// Rows a second, until this many are marked.
     pub(super) async fn run(&self, pool: &PgPool, rows: usize, marks: Marks) -> f64 {
         let (mut done, start) = (0, Instant::now());
+        let mut connection = pool.acquire().await.unwrap();
         while done < rows {
-            let mut tx = pool.begin().await.unwrap();
+            let mut tx = connection.begin().await.unwrap();
             let batch: Vec<(String, String, String, String)> =
                 sqlx::query_as(AssertSqlSafe(Arc::clone(&self.batch))).fetch_all(&mut *tx).await.unwrap();
             assert!(!batch.is_empty(), "fewer rows than wanted");
