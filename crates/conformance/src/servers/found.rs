@@ -29,7 +29,7 @@ impl Servers {
         format!("postgres://postgres@127.0.0.1:{}/{database}", self.port("postgres"))
     }
 
-    /// The shared PostgreSQL behind PgBouncer, which pools transactions over two connections per user and database. So
+    /// The shared PostgreSQL behind PgBouncer, which pools transactions over four connections per user and database. So
     /// a test that goes this way has a [`super::Database`] of its own.
     pub fn pgbouncer_url(&self, database: &str) -> String {
         format!("postgres://postgres@127.0.0.1:{}/{database}", self.port("pgbouncer"))

@@ -18,14 +18,14 @@ async fn a_fresh_database_is_the_same_directly_and_through_pgbouncer() {
 }
 
 #[tokio::test]
-async fn pgbouncer_pools_transactions_over_two_connections() {
+async fn pgbouncer_pools_transactions_over_few_connections() {
     let mut console = connect(&Servers::find().pgbouncer_url("pgbouncer")).await;
     let rows = sqlx::raw_sql("show config").fetch_all(&mut console).await.unwrap();
     let setting = |name: &str| -> String {
         let row = rows.iter().find(|row| row.get::<&str, _>("key") == name);
         row.expect("a setting").get("value")
     };
-    assert_eq!((setting("pool_mode").as_str(), setting("default_pool_size").as_str()), ("transaction", "2"));
+    assert_eq!((setting("pool_mode").as_str(), setting("default_pool_size").as_str()), ("transaction", "4"));
 }
 
 #[tokio::test]
