@@ -230,11 +230,14 @@ pub(super) fn aside(layout: &Layout, writer: &Writer<'_>, condition: &str) -> St
 
 /// Forgets what the side table knows, under a condition.
 pub(super) fn clear(writer: &Writer<'_>, condition: &str) -> String {
-    format!(
-        "delete from {} where layout = $1 and row_id in (select x.id from {}) and {condition} returning row_id",
-        writer.own("sidecar"),
-        writer.unpacked("$3", &["id"])
-    )
+    let ids = format!("select x.id from {}", writer.unpacked("$3", &["id"]));
+    let among = match writer.dialect {
+        // As an array they are looked up one by one; a join would compare all with all.
+        Dialect::Postgres => format!("= any (array({ids}))"),
+        Dialect::Sqlite => format!("in ({ids})"),
+    };
+    let sidecar = writer.own("sidecar");
+    format!("delete from {sidecar} where layout = $1 and row_id {among} and {condition} returning row_id")
 }
 
 fn attempts(layout: &Layout, writer: &Writer<'_>) -> String {
