@@ -43,7 +43,7 @@ impl Pause {
     }
 }
 
-const PAUSE_MIN: Duration = Duration::from_millis(50);
+const PAUSE_MIN: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
 impl Shared {
