@@ -31,7 +31,7 @@ const DEADLINE: Duration = Duration::from_secs(20);
 const LONG_DEADLINE: Duration = Duration::from_mins(30);
 
 /// How a transaction begins that is held while events are delivered: it may be idle as long as that takes.
-const BEGIN_HELD: &str = "begin isolation level read committed; set local jit = off; \
+const BEGIN_HELD: &str = "begin isolation level read committed; set local jit = off; set local enable_seqscan = off; \
      set local statement_timeout = '19s'; set local lock_timeout = '10s'; set local idle_in_transaction_session_timeout = 0";
 
 /// Whose tables a database is used for.

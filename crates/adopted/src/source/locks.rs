@@ -23,10 +23,16 @@ pub(super) struct HeldTake {
     verdicts: Sorted,
 }
 
-/// A pause after takes that could not be settled: their rows come again, and would at once.
+/// The first pause after a take that could not be settled; each is twice as long as the one before.
+const PAUSE_MIN: Duration = Duration::from_secs(1);
+/// The longest pause, and how long nothing may fail until the next one is the shortest again.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// A pause after takes that could not be settled: their rows come again, and would at once. One row may be the cause, so
+/// what is settled beside it does not end the pause.
 #[derive(Debug, Default)]
 pub(super) struct Pause {
-    failures: u32,
+    pauses: u32,
     until: Option<Instant>,
 }
 
@@ -35,16 +41,21 @@ impl Pause {
         self.until.is_none_or(|until| until <= Instant::now())
     }
 
-    /// Longer after each failure, none after a success.
-    fn after(&mut self, settled: bool) {
-        self.failures = if settled { 0 } else { self.failures.saturating_add(1) };
-        let pause = PAUSE_MIN.saturating_mul(1 << self.failures.min(16)).min(PAUSE_MAX);
-        self.until = (!settled).then(|| Instant::now() + pause);
+    fn settled(&mut self) {
+        if self.until.is_some_and(|until| until.elapsed() >= PAUSE_MAX) {
+            *self = Self::default();
+        }
+    }
+
+    /// What was out together, and failed together, makes one pause.
+    fn failed(&mut self) {
+        if self.is_over() {
+            let pause = PAUSE_MIN.saturating_mul(1 << self.pauses.min(16)).min(PAUSE_MAX);
+            self.until = Some(Instant::now() + pause);
+            self.pauses = self.pauses.saturating_add(1);
+        }
     }
 }
-
-const PAUSE_MIN: Duration = Duration::from_millis(500);
-const PAUSE_MAX: Duration = Duration::from_secs(30);
 
 impl Shared {
     /// Locks what is due and nobody else has. `sure` says that something probably is.
@@ -57,7 +68,7 @@ impl Shared {
         let takes = ground.holds_max();
         let limit = budget.rows.min(bound.div_ceil(takes.max(1))).min(bound.saturating_sub(out));
         if limit == 0 || held >= takes || !rested {
-            // The end of a take wakes us.
+            // The end of a take wakes us; after a pause the next poll does.
             return Ok((Vec::new(), false));
         }
         let of = |text: &Arc<str>| {
@@ -148,15 +159,16 @@ impl Shared {
     async fn end(&self, take: HeldTake) -> bool {
         let write = self.statements(0, &take.verdicts);
         let finished = take.held.finish("settle", write.statements).await;
-        self.state().pause.after(finished.is_ok());
         match finished {
             Ok(results) => {
+                self.state().pause.settled();
                 for (n, rows) in write.marked {
                     self.compare(results.get(n), rows);
                 }
                 true
             }
             Err(error) => {
+                self.state().pause.failed();
                 tracing::warn!(route = self.route.name, %error, "rows that were being delivered are no longer locked; they come again");
                 false
             }

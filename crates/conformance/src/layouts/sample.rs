@@ -142,7 +142,7 @@ impl Sample {
         if self == Self::Quoted { "My \"Outbox\"; drop table x" } else { "outbox" }
     }
 
-    /// The table in SQL of ours, whose sessions have no search path.
+    /// The table in SQL of ours, with its schema where there are any.
     pub(super) fn in_sql(self, dialect: Dialect) -> String {
         let table = Name::new(self.table()).quoted();
         if dialect == Dialect::Postgres { format!("public.{table}") } else { table }

@@ -1,5 +1,4 @@
-//! Columns of types that the application has made itself, on databases where it can: our sessions do not know where
-//! they are.
+//! What the application has made itself, on databases where it can: types of columns, triggers.
 
 use std::time::Duration;
 

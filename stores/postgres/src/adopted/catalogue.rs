@@ -26,7 +26,7 @@ async fn look(pool: &PgPool, table: &TableName) -> Result<Option<Catalogue>, sql
     Ok(Some(Catalogue { table: full, columns, wanted, uniques }))
 }
 
-/// As an application finds it: our own sessions have no search path.
+/// Through the callers' sessions, whatever was set for our own: as an application finds it.
 pub(super) async fn columns(pool: &PgPool, table: &TableName) -> Result<Option<Found>, sqlx::Error> {
     let rows = sqlx::query(include_str!("../sql/catalogue_columns.sql"))
         .persistent(false)
