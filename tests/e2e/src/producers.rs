@@ -78,6 +78,31 @@ impl Producers {
         self.shared.delivered.store(events, Ordering::Relaxed);
     }
 
+    /// Who holds the lanes, how far they are and what every session is doing: for a campaign that has stalled.
+    pub fn scene(&self) -> String {
+        let looks = [
+            "select 'lane ' || row_to_json(l) from postroom.lane l where holder is null",
+            "select 'held ' || row_to_json(l) from (select route, holder, count(*), alive_until, clock_timestamp() as now \
+             from postroom.lane left join postroom.relay on boot = holder where holder is not null group by 1, 2, 4) l",
+            "select 'open ' || row_to_json(c) from (select distinct on (route, lane) * from postroom.checkpoint \
+             order by route, lane, term desc, id desc) c where not isempty(unsettled) or pending <> '{}'",
+            "select 'delivery ' || row_to_json(d) from (select * from postroom.delivery order by since limit 20) d",
+            "select 'last ' || max(seq) from postroom.log",
+            "select 'session ' || row_to_json(a) from (select pid, application_name, state, wait_event, backend_xid, \
+             backend_xmin, clock_timestamp() - xact_start as open, left(query, 80) as query \
+             from pg_stat_activity where backend_type = 'client backend') a",
+        ];
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let mut connection = connected(&self.shared.url).await;
+            let mut lines = Vec::new();
+            for look in looks {
+                lines.extend(sqlx::query_scalar::<_, String>(look).fetch_all(&mut connection).await.unwrap());
+            }
+            lines.join("\n")
+        })
+    }
+
     /// Whether they have produced all they were asked for.
     pub fn have_finished(&self) -> bool {
         self.work.is_finished()

@@ -14,6 +14,10 @@ use crate::journal::Journal;
 use crate::running::Running;
 use crate::wait::until;
 
+/// How many logs, and how many lines of each, a failed test shows.
+const RELAYS_SHOWN: usize = 4;
+const LINES_SHOWN: usize = 12;
+
 /// One test's own world. Its folder stays when the test fails.
 #[derive(Debug)]
 pub struct World {
@@ -145,6 +149,22 @@ impl World {
         fs::read_to_string(self.path(&format!("{name}.log"))).unwrap_or_default()
     }
 
+    /// What the relays logged last, one line each for a log that is silent.
+    fn last_words(&self) -> String {
+        let logs = fs::read_dir(self.dir.path()).into_iter().flatten().flatten().map(|entry| entry.path());
+        let mut logs: Vec<PathBuf> = logs.filter(|path| path.extension().is_some_and(|end| end == "log")).collect();
+        // The newest last, where a reader looks first.
+        logs.sort_by_key(|path| fs::metadata(path).and_then(|data| data.modified()).ok());
+        let mut words = String::new();
+        for log in logs.iter().skip(logs.len().saturating_sub(RELAYS_SHOWN)) {
+            let text = fs::read_to_string(log).unwrap_or_default();
+            let lines: Vec<&str> = text.lines().collect();
+            let last = &lines[lines.len().saturating_sub(LINES_SHOWN)..];
+            words += &format!("{}:\n{}\n", log.display(), last.join("\n"));
+        }
+        words
+    }
+
     /// Waits until the children have received at least this many.
     pub fn received(&self, count: usize) {
         let journal = self.journal();
@@ -159,6 +179,7 @@ impl Drop for World {
             #[allow(clippy::print_stderr, reason = "where to look after a failed test")]
             {
                 eprintln!("the failed test's folder stays: {}", self.dir.path().display());
+                eprintln!("{}", self.last_words());
             }
         }
     }

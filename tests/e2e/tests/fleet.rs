@@ -19,6 +19,9 @@ const LEASE: Duration = Duration::from_secs(2);
 /// How far producers may be ahead of the relays, so that both are at work until the end.
 const AHEAD_MAX: usize = 10_000;
 
+/// After so long without a delivery the test's output says how things stand; longer ones fail it.
+const STALLED: Duration = Duration::from_secs(30);
+
 fn world(url: &str, lease: Duration) -> World {
     let world = World::with(
         env!("CARGO_BIN_EXE_e2e-child"),
@@ -40,9 +43,13 @@ fn until_received(count: usize, journal: &mut Follower, producers: &Producers) {
     let mut received = journal.count();
     while received < count {
         producers.delivered(received / ROUTES.len());
-        let before = received;
+        let (before, since, mut told) = (received, Instant::now(), false);
         until("deliveries go on", || {
             received = journal.count();
+            if received == before && !told && since.elapsed() > STALLED {
+                told = true;
+                println!("{received} received, and nothing for {STALLED:?}:\n{}", producers.scene());
+            }
             received > before
         });
     }
