@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use postroom_core::{Delivery, RouteHealth, Verdict};
-use postroom_relay::Observer;
+use postroom_relay::{Observer, RouteObserver};
 use postroom_server::config::{Preset, Sources, load};
 use postroom_server::relay::{RunOptions, run};
 use sqlx::{AssertSqlSafe, Executor, PgPool};
@@ -76,14 +76,20 @@ struct Counter {
 }
 
 impl Observer for Counter {
-    fn settled(&self, _: &str, _: &str, _: &Delivery, verdict: &Verdict) {
+    fn route(self: Arc<Self>, _: &str, _: &str) -> Arc<dyn RouteObserver> {
+        self
+    }
+}
+
+impl RouteObserver for Counter {
+    fn settled(&self, _: &Delivery, verdict: &Verdict) {
         assert!(matches!(verdict, Verdict::Delivered(_)), "{verdict:?}");
         if self.left.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.done.notify_one();
         }
     }
 
-    fn health(&self, _: &str, _: &str, health: &RouteHealth) {
+    fn health(&self, health: &RouteHealth) {
         if !health.note.is_empty() {
             println!("  the route is {}: {}", health.state.as_str(), health.note);
         }

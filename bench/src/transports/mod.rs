@@ -19,7 +19,7 @@ use postroom_conformance::servers::Servers;
 use postroom_core::envelope::{Binding, Encoder, Format};
 use postroom_core::{Delivery, Event, JSON, RouteDefinition, RouteHealth, Start, Store, Template, Transport, Verdict};
 use postroom_memory::Memory;
-use postroom_relay::{Observer, Relay, RelayOptions, RouteRun};
+use postroom_relay::{Observer, Relay, RelayOptions, RouteObserver, RouteRun};
 
 pub(crate) use kafka::create_topic;
 
@@ -113,11 +113,17 @@ async fn filled(count: usize, keys: usize) -> Memory {
 struct Last(Mutex<Instant>);
 
 impl Observer for Last {
-    fn settled(&self, _: &str, _: &str, _: &Delivery, _: &Verdict) {
+    fn route(self: Arc<Self>, _: &str, _: &str) -> Arc<dyn RouteObserver> {
+        self
+    }
+}
+
+impl RouteObserver for Last {
+    fn settled(&self, _: &Delivery, _: &Verdict) {
         *self.0.lock().unwrap() = Instant::now();
     }
 
-    fn health(&self, _: &str, _: &str, health: &RouteHealth) {
+    fn health(&self, health: &RouteHealth) {
         if !health.note.is_empty() {
             println!("  the route is {}: {}", health.state.as_str(), health.note);
         }

@@ -6,6 +6,7 @@
 
 mod breaker;
 mod clock;
+pub mod codes;
 mod contract;
 mod correlation;
 mod delivery;
@@ -20,6 +21,7 @@ mod inbox;
 mod lanes;
 mod limits;
 mod matching;
+pub mod metrics;
 mod outbox;
 mod ranges;
 mod retry;

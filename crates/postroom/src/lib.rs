@@ -17,8 +17,8 @@ pub use postroom_core::{
     Timestamp, ToEvent, Transactions, Transitions, Transport, new_id, window, with_correlation_id,
 };
 pub use postroom_relay::{
-    Handlers, Incoming, NoObserver, Noop, Observer, Poll, Relay, RelayError, RelayOptions, RouteRun, Stdout,
-    SystemClock,
+    Handlers, Incoming, NoObserver, Noop, Observer, Poll, Relay, RelayError, RelayOptions, RouteObserver, RouteRun,
+    Stdout, SystemClock,
 };
 
 /// Stores and relays as a file or a preset describes them, inside your process.

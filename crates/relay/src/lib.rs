@@ -8,12 +8,14 @@
 mod clock;
 mod doubts;
 mod engine;
+mod observer;
 mod options;
 mod relay;
 mod slots;
 mod transports;
 
 pub use clock::SystemClock;
-pub use options::{NoObserver, Observer, Poll, RelayOptions, RouteRun, StoreReady};
+pub use observer::{NoObserver, Observer, RouteObserver};
+pub use options::{Poll, RelayOptions, RouteRun, StoreReady};
 pub use relay::{Relay, RelayError};
 pub use transports::{Handlers, Incoming, Noop, Stdout};

@@ -6,9 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use postroom_core::{
-    BreakerPolicy, Budget, Delivery, Retention, RetryPolicy, RouteDefinition, RouteHealth, Store, Transport, Verdict,
-};
+use postroom_core::{BreakerPolicy, Budget, Retention, RetryPolicy, RouteDefinition, Store, Transport};
 
 /// Settings of one relay process.
 #[derive(Debug, Clone)]
@@ -125,21 +123,4 @@ impl fmt::Debug for RouteRun {
             .field("route", &self.definition.name)
             .finish_non_exhaustive()
     }
-}
-
-/// Watches a relay: metrics, and the demo's narration. Called from the engine, so it must be quick.
-pub trait Observer: fmt::Debug + Send + Sync {
-    /// A verdict was made durable.
-    fn settled(&self, store: &str, route: &str, delivery: &Delivery, verdict: &Verdict);
-    /// A route changed its state.
-    fn health(&self, store: &str, route: &str, health: &RouteHealth);
-}
-
-/// Watches nothing.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct NoObserver;
-
-impl Observer for NoObserver {
-    fn settled(&self, _: &str, _: &str, _: &Delivery, _: &Verdict) {}
-    fn health(&self, _: &str, _: &str, _: &RouteHealth) {}
 }

@@ -15,7 +15,8 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::SystemClock;
 use crate::doubts::Doubts;
 use crate::engine::{self, Surroundings};
-use crate::options::{NoObserver, Observer, RelayOptions, RouteRun};
+use crate::observer::{NoObserver, Observer};
+use crate::options::{RelayOptions, RouteRun};
 use crate::slots::Slots;
 
 /// How often a store is pruned.

@@ -1,4 +1,4 @@
-//! `docs/config.md` lists the keys as they are. `cargo xtask docs` writes them anew.
+//! Pages list keys, codes and metrics as they are. `cargo xtask docs` writes them anew.
 
 #![allow(clippy::expect_used, reason = "helpers of tests")]
 
@@ -7,16 +7,31 @@ use std::path::PathBuf;
 const BEGIN: &str = "<!-- begin: made by `cargo xtask docs` -->\n";
 const END: &str = "<!-- end -->";
 
-#[test]
-fn the_page_of_the_configuration_lists_every_key_as_it_is() {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/config.md");
-    let page = std::fs::read_to_string(&path).expect("the page is there");
-    let (before, rest) = page.split_once(BEGIN).expect("the page has a place for the keys");
+/// That a page has this between its marks; writes it there when asked to.
+fn has(page: &str, list: &str) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
+    let old = std::fs::read_to_string(&path).expect("the page is there");
+    let (before, rest) = old.split_once(BEGIN).expect("the page has a place for the list");
     let (_, after) = rest.split_once(END).expect("that place ends");
-    let fresh = format!("{before}{BEGIN}\n{}\n{END}{after}", postroom_server::config::reference());
+    let fresh = format!("{before}{BEGIN}\n{list}\n{END}{after}");
     if std::env::var_os("POSTROOM_WRITE_DOCS").is_some() {
         std::fs::write(&path, fresh).expect("the page can be written");
     } else {
-        assert!(page == fresh, "docs/config.md is stale; run `cargo xtask docs`");
+        assert!(old == fresh, "docs/{page} is stale; run `cargo xtask docs`");
     }
+}
+
+#[test]
+fn the_page_of_the_configuration_lists_every_key_as_it_is() {
+    has("config.md", &postroom_server::config::reference());
+}
+
+#[test]
+fn the_page_of_failures_explains_every_code_as_explain_does() {
+    has("failures.md", &(postroom_core::codes::page() + "\n"));
+}
+
+#[test]
+fn the_page_of_metrics_lists_every_metric_as_it_is() {
+    has("metrics.md", &(postroom_core::metrics::page() + "\n"));
 }

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use postroom_core::SecretUrl;
-use postroom_core::{Delivery, Event, RouteHealth, StoreErrorKind, Verdict};
-use postroom_relay::{NoObserver, Observer};
+use postroom_core::{Delivery, Event, StoreErrorKind, Verdict};
+use postroom_relay::{NoObserver, Observer, RouteObserver};
 use postroom_server::config::{Config, Sources, StoreConfig, load};
 use postroom_server::relay::{RunError, RunOptions, run};
 use postroom_server::stores::{self, IfMissing};
@@ -64,11 +64,19 @@ fn drain() -> RunOptions {
 struct Settled(mpsc::UnboundedSender<String>);
 
 impl Observer for Settled {
-    fn settled(&self, store: &str, _: &str, _: &Delivery, verdict: &Verdict) {
-        assert!(matches!(verdict, Verdict::Delivered(_)), "{verdict:?}");
-        let _ = self.0.send(store.to_owned());
+    fn route(self: Arc<Self>, store: &str, _: &str) -> Arc<dyn RouteObserver> {
+        Arc::new(SettledIn(store.to_owned(), self.0.clone()))
     }
-    fn health(&self, _: &str, _: &str, _: &RouteHealth) {}
+}
+
+#[derive(Debug)]
+struct SettledIn(String, mpsc::UnboundedSender<String>);
+
+impl RouteObserver for SettledIn {
+    fn settled(&self, _: &Delivery, verdict: &Verdict) {
+        assert!(matches!(verdict, Verdict::Delivered(_)), "{verdict:?}");
+        let _ = self.1.send(self.0.clone());
+    }
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod dead;
 pub(crate) mod event;
+pub(crate) mod explain;
 pub(crate) mod inbox;
 pub(crate) mod key;
 pub(crate) mod preset;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use jiff::Timestamp;
 use postroom_core::{Delivery, Event, RouteHealth, RouteState, Verdict};
-use postroom_relay::Observer;
+use postroom_relay::{Observer, RouteObserver};
 use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -115,11 +115,24 @@ impl Narrator {
 }
 
 impl Observer for Narrator {
-    fn settled(&self, _store: &str, _route: &str, delivery: &Delivery, verdict: &Verdict) {
+    fn route(self: Arc<Self>, _store: &str, route: &str) -> Arc<dyn RouteObserver> {
+        Arc::new(Told { by: self, route: route.to_owned() })
+    }
+}
+
+/// A route whose story is told.
+#[derive(Debug)]
+struct Told {
+    by: Arc<Narrator>,
+    route: String,
+}
+
+impl RouteObserver for Told {
+    fn settled(&self, delivery: &Delivery, verdict: &Verdict) {
         let event = &delivery.event;
         let line = match verdict {
             Verdict::Delivered(_) => {
-                self.delivered.fetch_add(1, Ordering::Relaxed);
+                self.by.delivered.fetch_add(1, Ordering::Relaxed);
                 let note = if delivery.attempts == 0 {
                     String::new()
                 } else {
@@ -128,26 +141,26 @@ impl Observer for Narrator {
                 Line::of("delivered", event, note)
             }
             Verdict::Retry { attempts, after, failure } => {
-                self.retried.fetch_add(1, Ordering::Relaxed);
+                self.by.retried.fetch_add(1, Ordering::Relaxed);
                 let wait = when::age(*after);
                 Line::of("will be retried", event, format!("in {wait}: attempt {attempts} failed, {}", failure.error))
             }
             Verdict::Dead { attempts, failure } => {
-                self.dead.fetch_add(1, Ordering::Relaxed);
+                self.by.dead.fetch_add(1, Ordering::Relaxed);
                 let note = format!("given up at attempt {attempts}: {}; its key goes on", failure.error);
                 Line::of("dead letter", event, note)
             }
             Verdict::Returned => return,
         };
-        self.tell(line);
+        self.by.tell(line);
     }
 
-    fn health(&self, _store: &str, route: &str, health: &RouteHealth) {
-        let mut note = format!("{route} is {}", health.state.as_str().replace('_', " "));
+    fn health(&self, health: &RouteHealth) {
+        let mut note = format!("{} is {}", self.route, health.state.as_str().replace('_', " "));
         if health.state != RouteState::Running && !health.note.is_empty() {
             note.push_str(": ");
             note.push_str(&health.note);
         }
-        self.tell(Line::about("route", note));
+        self.by.tell(Line::about("route", note));
     }
 }

@@ -269,7 +269,7 @@ impl Engine {
                 "route is not running"
             );
         }
-        self.observer.health(&self.store_name, &self.definition.name, &health);
+        self.observer.health(&health);
         self.health = health;
         self.timing.renew_soon();
     }

@@ -33,7 +33,8 @@ use self::settler::{Batch, Settler};
 use self::suspects::Suspects;
 use self::timing::Timing;
 use crate::doubts::Watch;
-use crate::options::{Observer, RelayOptions, RouteRun};
+use crate::observer::{Observer, RouteObserver};
+use crate::options::{RelayOptions, RouteRun};
 use crate::slots::Share;
 
 /// How long a stop waits for the store to take the lanes back.
@@ -92,7 +93,7 @@ pub(crate) struct Engine {
     retry: RetryPolicy,
     options: Arc<RelayOptions>,
     clock: Arc<dyn Clock>,
-    observer: Arc<dyn Observer>,
+    observer: Arc<dyn RouteObserver>,
     rng: fastrand::Rng,
 
     phase: Phase,
@@ -184,6 +185,7 @@ pub(crate) async fn serve(run: RouteRun, around: Surroundings, stop: Cancellatio
     // What is behind a dead event that holds its key must not be on its way already.
     capabilities.pipelines_key &= run.definition.on_dead == OnDead::Continue;
     let (report, reports) = mpsc::unbounded_channel();
+    let observer = around.observer.route(&run.store_name, &run.definition.name);
     let engine = Engine {
         store_name: run.store_name,
         definition: run.definition,
@@ -199,7 +201,7 @@ pub(crate) async fn serve(run: RouteRun, around: Surroundings, stop: Cancellatio
         bucket: run.rate.map(Bucket::new),
         options: around.options,
         clock: around.clock,
-        observer: around.observer,
+        observer,
         rng: around.rng,
         share: around.share,
         keys: Keys::default(),
@@ -264,9 +266,10 @@ impl Engine {
                 && let Some(batch) = self.settler.due(now, self.urgency())
             {
                 self.pressed = false;
-                let source = self.source.clone();
+                let (source, clock, observer) = (self.source.clone(), self.clock.clone(), self.observer.clone());
                 settling = Some(Box::pin(async move {
                     let result = source.settle(&batch.settlements).await;
+                    observer.wrote(batch.settlements.len(), clock.elapsed().saturating_sub(now));
                     (batch, result)
                 }));
             }
@@ -279,6 +282,8 @@ impl Engine {
             if self.is_done(now, running == Ongoing::default()) {
                 break;
             }
+            self.observer.turned();
+            self.observer.in_flight(self.flights.len());
             let pause = self.next_deadline(now, running).saturating_sub(now);
             let serving = self.phase == Phase::Serving;
             let (waiting, starved) = (taking.is_none() && serving, self.starved);
@@ -320,12 +325,15 @@ impl Engine {
         self.take_running = true;
         self.settles_before_take = self.settles;
         let (source, budget) = (self.source.clone(), self.options.take);
+        let (clock, observer) = (self.clock.clone(), self.observer.clone());
         // What is in our hands comes to its end first, and then there is another look.
         let nothing_held = self.flights.is_empty() && self.ready.is_empty() && self.settler.is_empty();
         let asks = self.options.drain && nothing_held;
         let elsewhere = asks.then(|| (self.store.desk(), self.definition.name.clone()));
         Box::pin(async move {
+            let began = clock.elapsed();
             let take = source.take(budget).await?;
+            observer.read(take.deliveries.len(), clock.elapsed().saturating_sub(began));
             let mut others_idle = true;
             if take.deliveries.is_empty()
                 && !take.more

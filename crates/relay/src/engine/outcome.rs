@@ -22,6 +22,7 @@ impl Engine {
             self.void_outcome(&held);
             return;
         }
+        self.observer.tried(&held.delivery, &outcome, now.saturating_sub(since));
         let outcome = match outcome {
             Err(failure) if failure.kind == FailureKind::Unavailable => {
                 if !self.suspects.is_blamed(&held) {
@@ -237,7 +238,7 @@ impl Engine {
                 self.keys.release(delivery, take);
             }
             if !standing.lost.contains(&settlement.lane) {
-                self.observer.settled(&self.store_name, &self.definition.name, delivery, &settlement.verdict);
+                self.observer.settled(delivery, &settlement.verdict);
             }
         }
         self.exhausted = false;

@@ -10,7 +10,7 @@ use postroom_core::{
     Settlement, Source, Standing, Start, Store, StoreError, StoreErrorKind, Take, Upkeep,
 };
 use postroom_memory::{Memory, MemoryOptions};
-use postroom_relay::{Relay, RelayOptions, RouteRun};
+use postroom_relay::{Observer, Relay, RelayOptions, RouteObserver, RouteRun};
 use postroom_testing::{ScriptedTransport, TokioClock};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -289,9 +289,14 @@ async fn after_a_lease_ran_out_nothing_is_sent_before_a_take_has_looked() {
 #[derive(Debug, Default)]
 struct Changes(AtomicUsize);
 
-impl postroom_relay::Observer for Changes {
-    fn settled(&self, _: &str, _: &str, _: &postroom_core::Delivery, _: &postroom_core::Verdict) {}
-    fn health(&self, _: &str, _: &str, _: &RouteHealth) {
+impl Observer for Changes {
+    fn route(self: Arc<Self>, _: &str, _: &str) -> Arc<dyn RouteObserver> {
+        self
+    }
+}
+
+impl RouteObserver for Changes {
+    fn health(&self, _: &RouteHealth) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 }

@@ -1,0 +1,62 @@
+//! `postroom explain CODE`: what a code means, and what to do.
+
+use postroom_core::codes::Code;
+use serde_json::json;
+
+use crate::app::App;
+use crate::args::help;
+use crate::exit::{Exit, Outcome};
+use crate::output::Table;
+use crate::suggest;
+
+/// Say what a code means and what to do about it
+#[derive(Debug, clap::Args)]
+#[command(after_help = help!(plain:
+    "postroom explain kafka.timeout",
+    "postroom explain",
+))]
+pub(crate) struct ExplainArgs {
+    /// As it is printed; without one, all codes are listed
+    code: Option<String>,
+}
+
+pub(crate) fn run(app: &App, args: &ExplainArgs) -> Outcome {
+    let Some(code) = &args.code else {
+        return list(app);
+    };
+    let Some(known) = Code::find(code) else {
+        let known: Vec<String> = Code::all().map(|known| known.code.to_owned()).collect();
+        let otherwise = "`postroom explain` lists all codes; those of your own handlers are yours to explain";
+        return Err(suggest::unknown("code", code, &known, otherwise));
+    };
+    let Code { kind, cause, next, .. } = known;
+    let answer = json!({ "code": code, "kind": kind, "cause": plain(cause), "next": plain(next) });
+    app.global
+        .output
+        .one(&answer, || format!("{code} ({kind})\n  cause: {}\n  next:  {}", plain(cause), plain(next)))?;
+    Ok(Exit::Done)
+}
+
+fn list(app: &App) -> Outcome {
+    let rows: Vec<_> = Code::all().map(|known| json!({ "code": known.code, "cause": plain(known.cause) })).collect();
+    app.global.output.list(&rows, || {
+        let mut table = Table::new(&["code", "cause"], &[]);
+        Code::all().for_each(|known| table.row([known.code.to_owned(), plain(known.cause)]));
+        table
+    })?;
+    Ok(Exit::Done)
+}
+
+/// Without the marks of a page: a link is its text.
+fn plain(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, link)) = rest.split_once('[') {
+        plain.push_str(before);
+        let Some((words, after)) = link.split_once("](") else { break };
+        plain.push_str(words);
+        rest = after.split_once(')').map_or("", |(_, after)| after);
+    }
+    plain.push_str(rest);
+    plain
+}

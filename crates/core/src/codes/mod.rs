@@ -1,0 +1,82 @@
+//! Every code that people may read: what it means and what to do. `explain` and `docs/failures.md` are made from it.
+
+mod consumer;
+mod contract;
+mod exec;
+mod handler;
+mod kafka;
+mod nats;
+mod other;
+mod rabbitmq;
+mod redis;
+mod webhook;
+mod window;
+
+use std::fmt::Write as _;
+
+/// A code, stable over versions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Code {
+    /// As it is printed: `kafka.timeout`.
+    pub code: &'static str,
+    /// What the relay does about it, where it is a failure of a delivery.
+    pub kind: &'static str,
+    /// Why it happens.
+    pub cause: &'static str,
+    /// What to do.
+    pub next: &'static str,
+}
+
+/// Codes that belong together.
+#[derive(Debug, Clone, Copy)]
+pub struct Section {
+    /// Its heading.
+    pub title: &'static str,
+    /// What is to be said of all of them; may be empty.
+    pub about: &'static str,
+    /// The codes.
+    pub codes: &'static [Code],
+}
+
+/// All there are.
+pub const SECTIONS: &[Section] = &[
+    handler::SECTION,
+    window::SECTION,
+    contract::SECTION,
+    exec::SECTION,
+    kafka::SECTION,
+    rabbitmq::SECTION,
+    nats::SECTION,
+    redis::SECTION,
+    webhook::SECTION,
+    consumer::SECTION,
+    other::SECTION,
+];
+
+impl Code {
+    /// What is known of a code. Those of answers are explained together: `webhook.status_503` as `webhook.status_500`.
+    pub fn find(code: &str) -> Option<&'static Self> {
+        let asked = if code.starts_with("webhook.status_") { "webhook.status_500" } else { code };
+        Self::all().find(|known| known.code == asked)
+    }
+
+    /// Every one.
+    pub fn all() -> impl Iterator<Item = &'static Self> {
+        SECTIONS.iter().flat_map(|section| section.codes)
+    }
+}
+
+/// All of it as a page shows it.
+pub fn page() -> String {
+    let mut page = String::new();
+    for Section { title, about, codes } in SECTIONS {
+        let about = if about.is_empty() { String::new() } else { format!("{about}\n\n") };
+        let _ = write!(page, "### {title}\n\n{about}| code | kind | cause | next step |\n| --- | --- | --- | --- |\n");
+        for Code { code, kind, cause, next } in *codes {
+            let several = if *code == "webhook.status_500" { " and so on" } else { "" };
+            let _ = writeln!(page, "| `{code}`{several} | {kind} | {cause} | {next} |");
+        }
+        page.push('\n');
+    }
+    page.trim_end().to_owned()
+}
