@@ -1,7 +1,8 @@
 //! A folder with a configuration and databases of its own, and the real program run in it.
 
+use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::thread;
@@ -160,7 +161,7 @@ impl World {
             let text = fs::read_to_string(log).unwrap_or_default();
             let lines: Vec<&str> = text.lines().collect();
             let last = &lines[lines.len().saturating_sub(LINES_SHOWN)..];
-            words += &format!("{}:\n{}\n", log.display(), last.join("\n"));
+            let _ = writeln!(words, "{}:\n{}", log.display(), last.join("\n"));
         }
         words
     }

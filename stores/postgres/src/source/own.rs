@@ -100,6 +100,8 @@ async fn acquire(
     blocked_max: i64,
 ) -> Result<Taken, Fault> {
     let route = definition.name.as_str();
+    let holders = session.sql.query(include_str!("../sql/holders.sql"));
+    holders.bind(route.to_owned()).bind(wanted.clone()).bind(writer.boot.clone()).execute(&mut *session.conn).await?;
     let statement = session.sql.query(include_str!("../sql/acquire.sql"));
     let statement = statement.bind(route.to_owned()).bind(writer.boot.clone()).bind(wanted).bind(writer.clock);
     let rows = statement.fetch_all(&mut *session.conn).await?;
@@ -196,10 +198,11 @@ async fn vacate(session: &mut Session, writer: &Writer, ours: &[Checkpoint]) -> 
 
 /// Takes the route out of the relay's heartbeat, and the heartbeat away when the relay serves none any more.
 async fn leave(session: &mut Session, route: &str, boot: &str) -> Result<(), Fault> {
-    let free = session.sql.query("update postroom.lane set holder = null where route = $1 and holder = $2");
-    free.bind(route.to_owned()).bind(boot.to_owned()).execute(&mut *session.conn).await?;
+    // The heartbeat before the lanes, as whoever takes them over does.
     let gone = session.sql.query("update postroom.relay set routes = routes - $2 where boot = $1");
     gone.bind(boot.to_owned()).bind(route.to_owned()).execute(&mut *session.conn).await?;
+    let free = session.sql.query("update postroom.lane set holder = null where route = $1 and holder = $2");
+    free.bind(route.to_owned()).bind(boot.to_owned()).execute(&mut *session.conn).await?;
     let left = session.sql.query(
         "delete from postroom.relay where boot = $1 and routes = '{}' \
          and not exists (select 1 from postroom.lane where holder = $1)",

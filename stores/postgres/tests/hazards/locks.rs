@@ -57,6 +57,36 @@ async fn a_settle_whose_caller_went_away_is_part_of_what_the_next_one_writes() {
     assert_eq!(bench.agrees().await, 6);
 }
 
+/// H-29
+#[tokio::test]
+async fn a_relay_that_comes_back_while_its_lanes_are_taken_over_is_told_so() {
+    let bench = Bench::new().await;
+    bench.append(&events(0, 5)).await;
+    let mut late = bench.worker().await;
+    assert_eq!(late.take(10).await.len(), 5);
+    // As if it had been frozen for longer than its lease.
+    bench
+        .sql("update postroom.relay set seen_at = now() - interval '2 hours', alive_until = now() - interval '1 hour'")
+        .await;
+    let mut next = bench.worker().await;
+    next.renew().await.unwrap();
+    let mut holder = bench.store.begin().await.unwrap();
+    holder.execute(bench.here("lock table postroom.checkpoint in exclusive mode")).await.unwrap();
+    let taking = tokio::spawn(async move { next.look(10).await });
+    let waits = "select count(*) from pg_locks where relation = 'postroom.checkpoint'::regclass and not granted";
+    wait_for("the lanes to be half taken over", async || bench.one(waits).await == "1").await;
+    let renewing = tokio::spawn(async move { late.renew().await });
+    let both = format!(
+        "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and query like '%{}%'",
+        bench.name
+    );
+    // Either it waits, or it has been told something wrong.
+    wait_for("the late one to come", async || renewing.is_finished() || bench.one(&both).await == "2").await;
+    holder.rollback().await.unwrap();
+    taking.await.unwrap().unwrap();
+    assert_eq!(renewing.await.unwrap().unwrap(), 0, "it would go on with lanes that are another's");
+}
+
 /// H-13
 #[tokio::test]
 async fn timeouts_deadlocks_and_serialization_failures_of_callers_can_be_retried() {
