@@ -39,6 +39,7 @@ fn world(url: &str, lease: Duration) -> World {
 }
 
 /// Waits until the journal has so many lines; producers hear meanwhile how far the relays are.
+#[allow(clippy::print_stdout, reason = "what a failed test shows")]
 fn until_received(count: usize, journal: &mut Follower, producers: &Producers) {
     let mut received = journal.count();
     while received < count {

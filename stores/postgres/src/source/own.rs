@@ -73,6 +73,20 @@ impl Shared {
         done.map_err(|fault| self.failed(state, fault, "release"))
     }
 
+    /// Lets others have lanes that are ours in the table only. What is written of them stands.
+    pub(super) async fn vacate_forgotten(&self, state: &mut State, lanes: Vec<i16>) -> Result<(), StoreError> {
+        let (route, boot) = (self.route.name.clone(), self.relay.boot.clone());
+        let vacated = self.inner.db.attempt("release", Kind::Statements, move |session| {
+            Box::pin(async move {
+                let free = "update postroom.lane set holder = null where route = $1 and holder = $2 and lane = any($3)";
+                let free = session.sql.query(free).bind(route).bind(boot).bind(lanes);
+                free.execute(&mut *session.conn).await?;
+                Ok(())
+            })
+        });
+        vacated.await.map_err(|fault| self.failed(state, fault, "release"))
+    }
+
     /// Gives all lanes up; a relay without lanes leaves.
     pub(super) async fn release(&self) -> Result<(), StoreError> {
         let mut guard = Arc::clone(&self.state).lock_owned().await;

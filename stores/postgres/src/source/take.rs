@@ -134,8 +134,8 @@ impl Shared {
         Ok(found)
     }
 
-    /// Takes the lanes that should be ours and are free, gives up those that should not be and are empty. Returns the ones to
-    /// hand out from.
+    /// Takes the lanes that should be ours and are free, gives up those that should not be and are empty, or that the table says
+    /// are ours and memory has lost. Returns the ones to hand out from.
     async fn share(
         &self,
         state: &mut State,
@@ -146,7 +146,7 @@ impl Shared {
         let boot = self.relay.boot.as_str();
         let live: Vec<&str> = found.live.iter().map(String::as_str).collect();
         let shared = share_lanes(found.lanes.len(), &live);
-        let mut free = Vec::new();
+        let (mut free, mut forgotten) = (Vec::new(), Vec::new());
         let (mut empty, mut recalled) = (Vec::new(), BTreeSet::new());
         for (row, owner) in found.lanes.iter().zip(shared) {
             let ours = state.lanes.get(&row.lane);
@@ -161,10 +161,17 @@ impl Shared {
                 }
             } else if joined && owner == Some(boot) && (!row.held || row.holder.as_deref() == Some(boot)) {
                 free.push(row.lane);
+            } else if row.holder.as_deref() == Some(boot) {
+                // As long as we live nobody else may take it.
+                forgotten.push(row.lane);
             }
         }
         if !empty.is_empty() {
             self.give_up(state, empty).await?;
+            self.inner.wake.wake();
+        }
+        if !forgotten.is_empty() {
+            self.vacate_forgotten(state, forgotten).await?;
             self.inner.wake.wake();
         }
         if !free.is_empty() {

@@ -87,6 +87,40 @@ async fn a_relay_that_comes_back_while_its_lanes_are_taken_over_is_told_so() {
     assert_eq!(renewing.await.unwrap().unwrap(), 0, "it would go on with lanes that are another's");
 }
 
+/// H-16
+#[tokio::test]
+async fn lanes_that_a_relay_lost_track_of_go_to_whom_they_belong() {
+    let bench = Bench::new().await;
+    bench.append(&events(0, 40)).await;
+    let mut first = bench.worker().await;
+    let taken = first.take(100).await;
+    first.settle(&taken).await.unwrap();
+    assert_eq!(bench.one("select count(*) from postroom.lane where holder is not null").await, "4");
+    // Its connection is cut in the middle of a look: what it knew of its lanes it must not believe any more.
+    let mut holder = bench.store.begin().await.unwrap();
+    holder.execute(bench.here("lock table postroom.lane in access exclusive mode")).await.unwrap();
+    bench.append(&events(40, 40)).await;
+    let looking = tokio::spawn(async move { (first.look(100).await, first) });
+    let cut = "select count(pg_terminate_backend(pid)) from pg_locks where relation = 'postroom.lane'::regclass and not granted";
+    wait_for("its connection to be cut", async || bench.one(cut).await != "0").await;
+    let (looked, mut first) = looking.await.unwrap();
+    looked.unwrap_err();
+    holder.rollback().await.unwrap();
+    // Before it looks again there is another, and half of the lanes are that one's.
+    let mut second = bench.worker().await;
+    second.renew().await.unwrap();
+    wait_for("each to have its share", async || {
+        for relay in [&mut first, &mut second] {
+            let take = relay.look(100).await.unwrap();
+            relay.settle(&take.deliveries).await.unwrap();
+        }
+        second.renew().await.unwrap() == 2
+    })
+    .await;
+    (first.drain().await, second.drain().await);
+    assert_eq!(bench.agrees().await, 80);
+}
+
 /// H-13
 #[tokio::test]
 async fn timeouts_deadlocks_and_serialization_failures_of_callers_can_be_retried() {
