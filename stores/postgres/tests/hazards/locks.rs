@@ -117,7 +117,8 @@ async fn lanes_that_a_relay_lost_track_of_go_to_whom_they_belong() {
         second.renew().await.unwrap() == 2
     })
     .await;
-    (first.drain().await, second.drain().await);
+    first.drain().await;
+    second.drain().await;
     assert_eq!(bench.agrees().await, 80);
 }
 
