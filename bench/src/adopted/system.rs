@@ -62,7 +62,7 @@ impl System {
             watched.done.notified().await;
             took = Some(start.elapsed());
         };
-        let options = RunOptions { routes: Vec::new(), drain: false };
+        let options = RunOptions::default();
         run(&config, options, counter, until).await.unwrap();
         rows as f64 / took.expect("it ended when all were settled").as_secs_f64()
     }

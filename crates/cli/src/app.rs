@@ -22,7 +22,12 @@ pub(crate) struct App {
 impl App {
     /// The configuration, or everything that is wrong with it.
     pub(crate) fn config(&self) -> Result<Config, Failed> {
-        Ok(config::load(&Sources::of_process(self.global.config.clone(), self.global.preset.clone(), Vec::new()))?)
+        self.config_with(Vec::new())
+    }
+
+    /// The same with what the command's own flags say: keys and values.
+    pub(crate) fn config_with(&self, flags: Vec<(String, String)>) -> Result<Config, Failed> {
+        Ok(config::load(&Sources::of_process(self.global.config.clone(), self.global.preset.clone(), flags))?)
     }
 
     /// Whether a person reads the output.

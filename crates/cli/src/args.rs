@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    adopt, audit, completions, config, dead, event, explain, inbox, key, preset, prune, relay, replay, route, schema,
-    status, store,
+    adopt, audit, completions, config, dashboards, dead, event, explain, inbox, key, preset, prune, relay, replay,
+    route, schema, status, store,
 };
 use crate::dev;
 use crate::output::Format;
@@ -141,6 +141,8 @@ pub(crate) enum Command {
     Schema(schema::SchemaCommand),
     Audit(audit::AuditArgs),
     Explain(explain::ExplainArgs),
+    #[command(subcommand)]
+    Dashboards(dashboards::DashboardsCommand),
     Prune(prune::PruneArgs),
     #[cfg(feature = "webhook")]
     #[command(subcommand)]
@@ -190,6 +192,7 @@ mod tests {
              postroom store migrate status\npostroom store migrate plan\npostroom store roles\npostroom store stats\n\
              postroom store repair\npostroom store accept-identity\npostroom inbox ls\npostroom inbox show\n\
              postroom adopt\npostroom schema ls\npostroom schema add\npostroom schema check\npostroom audit\npostroom explain\n\
+             postroom dashboards export\n\
              postroom prune\npostroom webhook listen\npostroom webhook sign\npostroom webhook verify\n\
              postroom webhook key\npostroom config init\npostroom config check\npostroom config show\n\
              postroom preset ls\npostroom preset show\n\

@@ -24,8 +24,8 @@ use clap::Parser;
 use crate::app::App;
 use crate::args::{Cli, Command};
 use crate::commands::{
-    adopt, audit, completions, config, dead, event, explain, inbox, key, preset, prune, relay, replay, route, schema,
-    status, store, version,
+    adopt, audit, completions, config, dashboards, dead, event, explain, inbox, key, preset, prune, relay, replay,
+    route, schema, status, store, version,
 };
 use crate::exit::Outcome;
 
@@ -63,6 +63,7 @@ async fn run(app: &App, command: Command) -> Outcome {
         Command::Schema(command) => schema::run(app, &command),
         Command::Audit(args) => audit::run(app, &args).await,
         Command::Explain(args) => explain::run(app, &args),
+        Command::Dashboards(command) => dashboards::run(app, &command),
         Command::Prune(args) => prune::run(app, &args).await,
         #[cfg(feature = "webhook")]
         Command::Webhook(command) => commands::webhook::run(app, command).await,

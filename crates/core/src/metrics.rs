@@ -37,9 +37,15 @@ pub struct Metric {
     pub help: &'static str,
 }
 
-/// Upper bounds of histograms, in seconds: 1 ms to 10 min, each 2.5 times the one before or so.
-pub const BUCKETS: &[f64] =
-    &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 150.0, 300.0, 600.0];
+/// Upper bounds in seconds of what takes place within this system: short, so that a page of many routes stays small.
+const STEPS: &[f64] = &[0.001, 0.01, 0.1, 1.0, 5.0, 30.0];
+/// Upper bounds in seconds of what may wait.
+const WAITS: &[f64] = &[0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0, 600.0];
+
+/// Upper bounds of a histogram, in seconds.
+pub fn buckets(metric: &Metric) -> &'static [f64] {
+    if metric.name == DELIVERY_LATENCY.name { WAITS } else { STEPS }
+}
 
 const OF_ROUTE: &[&str] = &["store", "route"];
 const OF_STORE: &[&str] = &["store"];
@@ -61,7 +67,7 @@ macro_rules! metrics {
 
 metrics! {
     BUILD_INFO "build_info" Gauge &["version"], "1, with the version of the program.";
-    OLDEST_DUE_AGE "oldest_due_age_seconds" Gauge OF_ROUTE, "Age of the oldest delivery that should have been tried by now; 0 when there is none.";
+    OLDEST_DUE_AGE "oldest_due_age_seconds" Gauge OF_ROUTE, "Age of the oldest delivery that should have been tried by now; 0 when there is none. Of several relays one asks: take the greatest.";
     DELIVERIES_OPEN "deliveries_open" Gauge &["store", "route", "state"], "Deliveries that are not finished: due (exact up to 10,000), retrying, dead.";
     DELIVERIES "deliveries_total" Counter &["store", "route", "result"], "Finished deliveries: delivered or dead.";
     ATTEMPTS "attempts_total" Counter &["store", "route", "outcome", "code"], "Tries: delivered, transient, permanent or unavailable, with the failure's code.";

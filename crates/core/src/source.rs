@@ -73,6 +73,8 @@ pub struct Take {
     pub next_due: Option<Duration>,
     /// Whether something of this route is retrying, or waits behind such a one: a drain is not done yet.
     pub retrying: bool,
+    /// How many lanes this take got from relays that had not given them up.
+    pub taken_over: usize,
     /// What the relay must know of its ownership.
     pub standing: Standing,
 }

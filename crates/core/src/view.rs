@@ -12,7 +12,7 @@ use crate::delivery::DeliveryState;
 use crate::route::{OnDead, OnFailure, RouteState};
 
 pub use events::{AttemptRow, EventRow, RouteTimeline, Timeline};
-pub use upkeep::{Accepted, Horizon, LeafStats, Repaired, StoreStats, TableStats};
+pub use upkeep::{Accepted, Horizon, LeafStats, Repaired, StoreStats, TableStats, Vitals};
 
 /// A delivery that did not go straight through.
 #[derive(Debug, Clone, PartialEq, Serialize)]

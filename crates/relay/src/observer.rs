@@ -26,6 +26,8 @@ pub trait RouteObserver: fmt::Debug + Send + Sync {
     fn read(&self, _events: usize, _took: Duration) {}
     /// Verdicts were written.
     fn wrote(&self, _verdicts: usize, _took: Duration) {}
+    /// So many lanes came from relays that had not given them up.
+    fn took_over(&self, _lanes: usize) {}
     /// The engine has gone once round: it lives.
     fn turned(&self) {}
 }

@@ -81,6 +81,11 @@ impl Relay {
         self
     }
 
+    /// The random part of who it is.
+    pub fn boot(&self) -> &str {
+        &self.boot
+    }
+
     /// Fixes what is otherwise random, so that a simulation can be repeated.
     pub fn deterministic(mut self, boot: impl Into<String>, seed: u64) -> Self {
         self.boot = boot.into();

@@ -1,11 +1,17 @@
 //! From configuration to running relays: knows every store and transport.
 //!
 //! [`config`] reads what people wrote, [`stores`] and [`transports`] make the parts, [`relay`] runs them, [`online`] asks whether they would
-//! work, [`adopt`] what an outbox table that is there already is like.
+//! work, [`adopt`] what an outbox table that is there already is like. [`operating`] is what a running relay shows of itself: its [`metrics`] and its
+//! [`health`], over [`http`].
 
 pub mod adopt;
 pub mod config;
+pub mod dashboards;
+pub mod health;
+pub mod http;
+pub mod metrics;
 pub mod online;
+pub mod operating;
 mod reach;
 pub mod relay;
 pub mod stores;

@@ -15,6 +15,8 @@ use postroom_core::StoreError;
 use postroom_relay::{Observer, Relay, RelayError, RelayOptions, RouteRun};
 
 use crate::config::{Config, ConfigError, Problem, RouteConfig, StoreConfig};
+use crate::metrics;
+use crate::operating::Operating;
 use crate::reach::{self, Ready};
 use crate::transports;
 
@@ -25,6 +27,8 @@ pub struct RunOptions {
     pub routes: Vec<String>,
     /// Return when nothing is due, in flight or retrying.
     pub drain: bool,
+    /// Who shows how the stores stand; nobody asks them otherwise.
+    pub operating: Option<Arc<Operating>>,
 }
 
 /// Why a relay did not start, or stopped.
@@ -90,8 +94,12 @@ pub async fn run(
         () = &mut shutdown => return Ok(()),
     };
     let mut relay = Relay::new(relay_options(config, options.drain)).observer(observer);
+    let boot = relay.boot().to_owned();
     for route in &routes {
         for store in stores.iter().filter(|store| route.stores.contains(&store.name)) {
+            if let Some(operating) = &options.operating {
+                operating.health.expect(&store.name, &route.definition.name);
+            }
             if let Some(ready) = ready.get(&store.name) {
                 relay = relay.serve(route_run(route, store, &config.contract.contracts, ready.clone()));
             }
@@ -101,7 +109,20 @@ pub async fn run(
     tokio::select! {
         result = relay.run(shutdown) => result.map_err(RunError::Relay),
         () = look_for_namesakes(&config.name, config.relay.lease, &ready) => Ok(()),
+        () = watched(options.operating.as_deref(), &ready, &boot) => Ok(()),
     }
+}
+
+/// Keeps what is shown of the stores up to date. Never returns.
+async fn watched(operating: Option<&Operating>, stores: &BTreeMap<String, Ready>, boot: &str) {
+    if let Some(operating) = operating {
+        for (name, store) in stores {
+            let reached = store.peek().map(drop).ok_or_else(|| "it has not answered yet".to_owned());
+            operating.health.store(name, reached);
+        }
+        metrics::watch(operating, stores, boot).await;
+    }
+    std::future::pending::<()>().await;
 }
 
 /// The routes that were asked for.

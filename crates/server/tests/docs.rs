@@ -35,3 +35,8 @@ fn the_page_of_failures_explains_every_code_as_explain_does() {
 fn the_page_of_metrics_lists_every_metric_as_it_is() {
     has("metrics.md", &(postroom_core::metrics::page() + "\n"));
 }
+
+#[test]
+fn the_page_of_alerts_shows_every_rule_as_it_is() {
+    has("alerts.md", &(postroom_server::dashboards::page() + "\n"));
+}

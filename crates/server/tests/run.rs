@@ -127,7 +127,7 @@ async fn only_the_named_routes_are_served() {
     let config = config(folder.path(), &["main"], &(route("one") + &route("two")));
     migrate(&config, "main").await;
     append(&config, "main", 3).await;
-    let options = RunOptions { routes: vec!["two".into()], drain: true };
+    let options = RunOptions { routes: vec!["two".into()], drain: true, ..RunOptions::default() };
     run(&config, options, Arc::new(NoObserver), pending()).await.unwrap();
     let desk = stores::open(&config.stores[0], config.limits).await.unwrap().desk();
     let routes = desk.routes().await.unwrap();
@@ -138,7 +138,7 @@ async fn only_the_named_routes_are_served() {
 async fn a_route_that_is_not_configured_is_refused_before_anything_starts() {
     let folder = TempDir::new().unwrap();
     let config = config(folder.path(), &["main"], "[[route]]\nname = \"mailer\"\nto = { noop = {} }\n");
-    let options = RunOptions { routes: vec!["mialer".into()], drain: false };
+    let options = RunOptions { routes: vec!["mialer".into()], drain: false, ..RunOptions::default() };
     let error = run(&config, options, Arc::new(NoObserver), pending()).await.unwrap_err();
     assert_eq!(error.to_string(), "there is no route `mialer`\nhint: configured are mailer");
     assert!(matches!(error, RunError::Config(_)));

@@ -82,21 +82,23 @@ impl MemorySource {
     }
 
     /// Takes every lane that should be ours and that no live relay holds; none while our own heartbeat is late.
-    fn acquire(&self, state: &mut State) -> Result<(), StoreError> {
+    /// Says how many another one had held.
+    fn acquire(&self, state: &mut State) -> Result<usize, StoreError> {
         let boot = self.relay.boot.as_str();
         let elapsed = self.elapsed();
         let route = state.routes.get_mut(self.name()).ok_or_else(|| no_route(self.name(), "take"))?;
         if route.lanes.iter().all(|lane| lane.holder.as_deref() == Some(boot)) {
-            return Ok(());
+            return Ok(0);
         }
         let live = live(&state.relays, self.name(), elapsed);
         let shared = share_lanes(route.lanes.len(), &live);
-        let mut taken = Vec::new();
+        let (mut taken, mut taken_over) = (Vec::new(), 0);
         for ((number, lane), owner) in (0..).zip(&mut route.lanes).zip(shared) {
             let holder = lane.holder.as_deref();
             let is_free = holder != Some(boot)
                 && !holder.is_some_and(|h| state.relays.get(h).is_some_and(|relay| relay.is_alive(elapsed)));
             if owner == Some(boot) && is_free {
+                taken_over += usize::from(holder.is_some());
                 taken.push(LaneTerm { lane: number, term: lane.give(boot) });
             }
         }
@@ -104,7 +106,7 @@ impl MemorySource {
         {
             serving.owned.extend(taken);
         }
-        Ok(())
+        Ok(taken_over)
     }
 }
 
@@ -120,7 +122,7 @@ impl Source for MemorySource {
             .get(&self.relay.boot)
             .is_some_and(|relay| relay.is_alive(self.elapsed()) && relay.serves.contains_key(&self.definition.name));
         let before = self.standing(state)?;
-        self.acquire(state)?;
+        let taken_over = self.acquire(state)?;
         let mut standing = self.standing(state)?;
         standing.lost.extend(before.lost);
         let State { log, routes, handles, .. } = state;
@@ -149,7 +151,7 @@ impl Source for MemorySource {
         let next = mine.iter().filter_map(|(n, _)| lanes[*n].due.first().map(|(due, _)| *due)).min();
         let next_due = next.map(|due| due.duration_since(now).try_into().unwrap_or_default());
         let retrying = lanes.iter().any(|lane| lane.retrying > 0);
-        Ok(Take { more: hand.full, deliveries: hand.deliveries, next_due, retrying, standing })
+        Ok(Take { more: hand.full, deliveries: hand.deliveries, next_due, retrying, taken_over, standing })
     }
 
     async fn settle(&self, settlements: &[Settlement]) -> Result<Standing, StoreError> {

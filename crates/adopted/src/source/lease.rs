@@ -13,6 +13,8 @@ pub(super) struct Look {
     pub(super) ours: Option<i64>,
     /// Whether nobody alive holds it, and we live.
     pub(super) free: bool,
+    /// Whether another relay holds it, alive or not.
+    pub(super) anothers: bool,
 }
 
 impl Look {
@@ -21,7 +23,7 @@ impl Look {
         let row = rows.first()?;
         let is = |n: usize| row.get(n).and_then(Option::as_deref) == Some("yes");
         let term = row.get(3).and_then(Option::as_deref).and_then(|term| term.parse().ok());
-        Some(Self { paused: is(0), ours: term.filter(|_| is(1)), free: is(2) })
+        Some(Self { paused: is(0), ours: term.filter(|_| is(1)), free: is(2), anothers: is(4) })
     }
 }
 

@@ -37,7 +37,9 @@ impl Shared {
         };
         let mut state = self.state();
         state.more = more && !deliveries.is_empty();
-        Ok(Take { deliveries, more, next_due, retrying, standing: state.standing(look.paused) })
+        // A route of relays that share it is nobody's.
+        let taken_over = usize::from(look.anothers && state.term.is_some());
+        Ok(Take { deliveries, more, next_due, retrying, taken_over, standing: state.standing(look.paused) })
     }
 
     /// Reads what is due, if the table is ours or free.

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::ground::{Dialect, Row, Statement};
 use crate::store::{Inner, clock};
 
-/// Whether the route is paused, ours, free for us; its term. `$1` route, `$2` boot, `$3` our clock.
+/// Whether the route is paused, ours, free for us; its term; whether it is another's. `$1` route, `$2` boot, `$3` our clock.
 pub(crate) fn look(inner: &Inner, route: &str, boot: &str) -> Statement {
     let writer = inner.writer();
     let (now, relay) = (writer.now("$3"), writer.own("adopted_relay"));
@@ -17,7 +17,7 @@ pub(crate) fn look(inner: &Inner, route: &str, boot: &str) -> Statement {
          case when (r.holder is null or r.holder = $2 \
            or not exists (select 1 from {relay} h where h.boot = r.holder and h.alive_until > {now})) \
            and exists (select 1 from {relay} m where m.boot = $2 and m.alive_until > {now}) then 'yes' else 'no' end, \
-         cast(r.term as text) \
+         cast(r.term as text), case when r.holder <> $2 then 'yes' else 'no' end \
          from {} r where r.name = $1 and $3 is not null",
         writer.own("adopted_route")
     );

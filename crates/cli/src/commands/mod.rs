@@ -4,6 +4,7 @@ pub(crate) mod adopt;
 pub(crate) mod audit;
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod dashboards;
 pub(crate) mod dead;
 pub(crate) mod event;
 pub(crate) mod explain;

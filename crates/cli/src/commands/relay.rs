@@ -2,8 +2,12 @@
 
 use std::sync::Arc;
 
-use postroom_relay::NoObserver;
+use postroom_relay::Observer;
+use postroom_server::http::{BindError, Server};
+use postroom_server::operating::Operating;
 use postroom_server::relay::{self, RunError, RunOptions};
+
+use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
 use crate::args::help;
@@ -19,7 +23,7 @@ pub(crate) enum RelayCommand {
 /// Deliver events until stopped
 #[derive(Debug, clap::Args)]
 #[command(after_help = help!(run:
-    "postroom relay run",
+    "postroom relay run --listen 127.0.0.1:7480",
     "postroom relay run --route orders --route mailer",
     "postroom relay run --drain",
 ))]
@@ -30,20 +34,50 @@ pub(crate) struct RunArgs {
     /// Exit when nothing is due, in flight or retrying
     #[arg(long)]
     drain: bool,
+    /// Answer health, metrics and the API here, instead of at http.listen
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
 }
 
 pub(crate) async fn run(app: &App, command: RelayCommand) -> Outcome {
     let RelayCommand::Run(args) = command;
-    let config = app.config()?;
+    let flags = args.listen.iter().map(|address| ("http.listen".to_owned(), address.clone())).collect();
+    let config = app.config_with(flags)?;
     if app.global.dry_run {
         let hint = "see what would be delivered: `postroom status`; check the configuration: `postroom config check`";
         return Err(Failed::new(Exit::Usage, "a relay has no dry run: it delivers", hint));
     }
     log::start(config.log);
     let stop = stop::on_signal()?;
-    let options = RunOptions { routes: args.routes, drain: args.drain };
-    relay::run(&config, options, Arc::new(NoObserver), stop.cancelled_owned()).await?;
+    let operating = Arc::new(Operating::new(&config));
+    let server = Server::bind(&config, Arc::clone(&operating)).await?;
+    let over = CancellationToken::new();
+    let answering = server.map(|server| tokio::spawn(server.run(over.clone().cancelled_owned())));
+    let health = Arc::clone(&operating.health);
+    let told = async move {
+        stop.cancelled_owned().await;
+        health.stopping();
+    };
+    let observer: Arc<dyn Observer> = operating.clone();
+    let options = RunOptions { routes: args.routes, drain: args.drain, operating: Some(operating) };
+    let ended = relay::run(&config, options, observer, told).await;
+    // Answered until the end: who watches sees that it stops.
+    over.cancel();
+    if let Some(answering) = answering {
+        let _ = answering.await;
+    }
+    ended?;
     Ok(Exit::Done)
+}
+
+impl From<BindError> for Failed {
+    fn from(error: BindError) -> Self {
+        Self::new(
+            Exit::Failed,
+            error.to_string(),
+            "stop what has the address, or choose another: --listen 127.0.0.1:7481",
+        )
+    }
 }
 
 impl From<RunError> for Failed {

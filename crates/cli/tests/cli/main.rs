@@ -11,6 +11,7 @@ mod contracts;
 mod dev;
 mod docs;
 mod facts;
+mod http;
 mod look;
 #[cfg(feature = "postgres")]
 mod postgres;

@@ -61,6 +61,7 @@ pub async fn one_relay_owns_the_table_and_another_takes_over_when_it_leaves(benc
     first.0.release().await.unwrap();
     let take = second.take().await;
     assert_eq!((ids(&take.deliveries), take.standing.lanes), (vec!["row-1"], 1));
+    assert_eq!(take.taken_over, 0, "it was given up");
     let standing = first.settle([(&taken[1], dead(1))]).await;
     assert_eq!(standing.lost.len(), 1, "the table is another's");
     assert_eq!(bench.seen("row-1").await, "pending", "a settle of an older owner changes nothing");

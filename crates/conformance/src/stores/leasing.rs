@@ -40,8 +40,12 @@ pub async fn a_standby_takes_over_when_the_lease_ends_and_not_before<H: StoreHar
     standby.renew().await;
     assert!(standby.take().await.is_empty(), "the lease is still good");
     s.pass(2 * SECOND);
-    let rest = standby.take().await;
+    let take = standby.source.take(Budget { rows: 100, bytes: 1 << 20 }).await.unwrap();
+    assert!(take.taken_over > 0, "it was not given up");
+    let rest = take.deliveries;
     assert_eq!(ids(&rest), names("a", 2..=3));
+    let again = standby.source.take(Budget { rows: 100, bytes: 1 << 20 }).await.unwrap();
+    assert_eq!(again.taken_over, 0, "once");
     standby.deliver(&rest).await;
     let standing = active.renew().await;
     assert!(is_lost(&standing, &taken), "{standing:?}");

@@ -4,6 +4,7 @@ mod consumer;
 mod contract;
 mod exec;
 mod handler;
+mod http;
 mod kafka;
 mod nats;
 mod other;
@@ -50,6 +51,7 @@ pub const SECTIONS: &[Section] = &[
     redis::SECTION,
     webhook::SECTION,
     consumer::SECTION,
+    http::SECTION,
     other::SECTION,
 ];
 

@@ -1,5 +1,7 @@
 //! What looking after a store on its server shows.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -67,6 +69,15 @@ pub struct Horizon {
     pub note: String,
     /// When it began, where that can be told.
     pub since: Option<Timestamp>,
+}
+
+/// What of a server is watched all the time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Vitals {
+    /// How long somebody has kept the server from removing dead rows; zero when nobody does.
+    pub horizon_age: Duration,
+    /// Age of the oldest open transaction that has written; zero when there is none.
+    pub oldest_writer_age: Duration,
 }
 
 /// What `store repair` did, or would do.

@@ -58,6 +58,9 @@ impl Engine {
         self.doubts.clear();
         let owed = std::mem::take(&mut self.owed);
         self.owe(owed);
+        if take.taken_over > 0 {
+            self.observer.took_over(take.taken_over);
+        }
         let found = !take.deliveries.is_empty();
         self.more = take.more;
         let jitter = self.rng.f64();

@@ -7,7 +7,7 @@ use postroom_core::{Pattern, Start, valid_name};
 
 use super::keys::{Key, Kind, OTHER_TRANSPORTS, ROOT};
 use super::problem::{Problems, suggest};
-use super::tree::{Data, Entry, Node, Table};
+use super::tree::{Data, Entry, Node, Origin, Table};
 
 /// Everything in the tree that the keys do not allow.
 pub(crate) fn check(root: &Table, problems: &mut Problems) {
@@ -52,7 +52,9 @@ impl Check<'_> {
             }
             Kind::Text | Kind::Path => drop(self.text(node, path, "a text")),
             Kind::Secret | Kind::Password => {
-                if !matches!(&node.data, Data::Text(text) if !text.is_empty()) {
+                // A preset names the variable; nobody has to set it.
+                let of_preset = matches!(node.place.origin, Origin::Preset { .. });
+                if !matches!(&node.data, Data::Text(text) if of_preset || !text.is_empty()) {
                     self.problems.at(&node.place, format!("`{path}` must be a text that is not empty"), None);
                 }
             }

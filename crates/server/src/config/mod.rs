@@ -6,6 +6,7 @@
 mod check;
 mod contract;
 mod find;
+mod http;
 mod init;
 mod keys;
 mod layer;
@@ -35,7 +36,8 @@ pub use show::Setting;
 pub use transports::{ExecPeer, ExecTarget, Target};
 pub use tree::Origin;
 pub use typed::{
-    Config, ContractConfig, LogConfig, LogFormat, PoolerConfig, PostgresConfig, RelayConfig, RouteConfig, StoreConfig,
+    Config, ContractConfig, HttpAuth, HttpConfig, Listen, LogConfig, LogFormat, PoolerConfig, PostgresConfig,
+    RelayConfig, RouteConfig, StoreConfig,
 };
 
 use problem::Problems;

@@ -58,6 +58,7 @@ pub(super) fn config(
     // For its problems only: a route brings its own part in.
     read.retry(Some(section("retry")), &empty);
     let contract = read.contract(section("contract"));
+    let http = read.http(section("http"));
     let relay = section("relay");
     let take = relay.table("take").unwrap_or(&empty);
     Config {
@@ -77,6 +78,7 @@ pub(super) fn config(
         },
         limits: Limits { payload_bytes_max: section("limits").size("payload") },
         contract,
+        http,
         log: log(section("log")),
         file,
         settings,

@@ -1,5 +1,6 @@
 //! A configuration with its meaning: what the server starts from.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use postroom_adopted::Layout;
 use postroom_contracts::Contracts;
 use postroom_core::envelope::Format;
-use postroom_core::{BreakerPolicy, Budget, Limits, Retention, RetryPolicy, RouteDefinition, SecretUrl};
+use postroom_core::{BreakerPolicy, Budget, Limits, Retention, RetryPolicy, RouteDefinition, Secret, SecretUrl};
 use postroom_relay::Poll;
 
 use super::problem::{ConfigError, Problem, suggest};
@@ -31,6 +32,8 @@ pub struct Config {
     pub limits: Limits,
     /// What events must look like.
     pub contract: ContractConfig,
+    /// What a relay answers over HTTP.
+    pub http: HttpConfig,
     /// How lines on stderr look.
     pub log: LogConfig,
     /// The file it was read from, if there was one.
@@ -125,6 +128,37 @@ pub struct RouteConfig {
     pub breaker: BreakerPolicy,
     /// Most deliveries per second; `None` is no limit.
     pub rate: Option<f64>,
+}
+
+/// `[http]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HttpConfig {
+    /// Where it listens, if it does.
+    pub listen: Option<Listen>,
+    /// Whether everybody who reaches it needs a token.
+    pub auth: HttpAuth,
+    /// A token that may read metrics and nothing else.
+    pub metrics_token: Option<Secret>,
+    /// How long a delivery may be due before the relay counts as standing still.
+    pub late: Duration,
+}
+
+/// An address to listen on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Listen {
+    /// Where.
+    pub address: SocketAddr,
+    /// Whether somebody asked for it; if not, a relay runs also when the address is taken.
+    pub must: bool,
+}
+
+/// Who may ask over HTTP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HttpAuth {
+    /// Everybody on this machine.
+    None,
+    /// Those with a token.
+    Token,
 }
 
 /// `[log]`.

@@ -41,7 +41,15 @@ impl Shared {
         let found = self.look(state).await?;
         let mut standing = Standing { paused: found.paused, ..Standing::default() };
         let joined = found.live.contains(&self.relay.boot);
+        let before: Vec<i16> = state.lanes.keys().copied().collect();
         let open = self.share(state, &found, joined, &mut standing).await?;
+        let boot = self.relay.boot.as_str();
+        let over = |row: &&standing::LaneRow| {
+            !before.contains(&row.lane)
+                && state.lanes.contains_key(&row.lane)
+                && row.holder.as_deref().is_some_and(|holder| holder != boot)
+        };
+        let taken_over = found.lanes.iter().filter(over).count();
         standing.lanes = state.lanes.len();
         let behind = state.lanes.values().find_map(|lane| own::sequence_behind(lane, found.last));
         let halted = state.halted.clone().or(behind);
@@ -66,6 +74,7 @@ impl Shared {
             back(state, hand::handed(hand.chosen).1);
             return Ok(Take {
                 more: true,
+                taken_over,
                 standing: Standing { lanes: state.lanes.len(), ..standing },
                 ..Take::default()
             });
@@ -77,6 +86,7 @@ impl Shared {
             more: !all,
             next_due: next_due.map(|due| duration(due - state.now)),
             retrying: found.retrying,
+            taken_over,
             standing,
             deliveries,
         };
@@ -104,7 +114,7 @@ impl Shared {
             return Ok(None);
         };
         let next_due = quiet.result.next_due.and(quiet.due).map(|due| duration(due - now));
-        Ok(Some(Take { next_due, ..quiet.result.clone() }))
+        Ok(Some(Take { next_due, taken_over: 0, ..quiet.result.clone() }))
     }
 
     /// How the route stands. Lanes that are no longer ours are lost; all of them, if the server is not the one it was.

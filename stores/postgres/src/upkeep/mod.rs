@@ -9,7 +9,7 @@ mod stats;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use postroom_core::view::{Accepted, Repaired, StoreStats};
+use postroom_core::view::{Accepted, Repaired, StoreStats, Vitals};
 use postroom_core::{Actor, StoreError, Upkeep};
 
 use crate::schema;
@@ -30,6 +30,10 @@ impl Upkeep for PostgresUpkeep {
         let work =
             self.0.db.read("measure", move |session| Box::pin(async move { stats::collect(session, &inner).await }));
         work.await
+    }
+
+    async fn vitals(&self) -> Result<Vitals, StoreError> {
+        self.0.db.read("measure", move |session| Box::pin(async move { stats::vitals(session).await })).await
     }
 
     async fn repair(&self, dry_run: bool, actor: &Actor) -> Result<Repaired, StoreError> {

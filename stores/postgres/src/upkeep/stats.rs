@@ -1,8 +1,9 @@
 //! How large things are, and who keeps the server from cleaning up.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use postroom_core::view::{Horizon, LeafStats, StoreStats, TableStats};
+use postroom_core::view::{Horizon, LeafStats, StoreStats, TableStats, Vitals};
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 
@@ -93,6 +94,13 @@ async fn horizon(session: &mut Session) -> Result<Option<Horizon>, Fault> {
         note: row.try_get("note")?,
         since: time(&row, "since")?,
     }))
+}
+
+pub(super) async fn vitals(session: &mut Session) -> Result<Vitals, Fault> {
+    let query = session.sql.query(include_str!("../sql/upkeep/vitals.sql"));
+    let row = query.fetch_one(&mut *session.conn).await?;
+    let age = |seconds: f64| Duration::try_from_secs_f64(seconds).unwrap_or_default();
+    Ok(Vitals { horizon_age: age(row.try_get("horizon")?), oldest_writer_age: age(row.try_get("writer")?) })
 }
 
 fn time(row: &PgRow, column: &str) -> Result<Option<postroom_core::Timestamp>, sqlx::Error> {

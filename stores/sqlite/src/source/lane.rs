@@ -29,6 +29,11 @@ impl Lane {
         self.holder.as_deref() == Some(boot) && self.term == term
     }
 
+    /// Whether another relay held it when it was looked at.
+    pub(super) fn was_anothers(&self, boot: &str) -> bool {
+        self.holder.as_deref().is_some_and(|holder| holder != boot)
+    }
+
     /// Whether it may be taken. Its own holder may, when it does not know under which term it holds it.
     pub(super) fn is_free(&self, boot: &str, now: i64) -> bool {
         self.joined

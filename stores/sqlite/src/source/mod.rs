@@ -51,6 +51,8 @@ struct State {
     out: HashMap<i64, Option<Arc<str>>>,
     /// Ownerships that ended and of which the engine has not been told.
     lost: Vec<LaneTerm>,
+    /// Lanes got from a relay that had not given them up, of which the engine has not been told.
+    taken_over: usize,
     /// Set when the last look found nothing: until the file or the clock moves, there is nothing to find.
     idle: Option<Idle>,
 }

@@ -24,6 +24,7 @@ impl Shared {
         let mut state = Arc::clone(&self.state).lock_owned().await;
         let mut result = self.take_locked(&mut state, budget).await?;
         result.standing.lost = std::mem::take(&mut state.lost);
+        result.taken_over = std::mem::take(&mut state.taken_over);
         Ok(result)
     }
 
@@ -51,6 +52,8 @@ impl Shared {
             let result = Take { standing, ..Take::default() };
             return Ok(rest(state, (version, now), lane.alive_until, result));
         }
+        // Only a look before it was ours finds another's name.
+        state.taken_over += usize::from(lane.was_anothers(&self.relay.boot));
         let mut standing = Standing { paused: lane.paused, lanes: 1, ..Standing::default() };
         let Some(owned) = &mut state.owned else { return Ok(Take { standing, ..Take::default() }) };
         standing.halted.clone_from(&owned.halted);
@@ -148,6 +151,7 @@ impl Shared {
             more: answer.more,
             next_due: next_due.map(|due| duration(due - now)),
             retrying: answer.retrying,
+            taken_over: 0,
             standing,
             deliveries: answer.handed.into_iter().map(|handed| delivery(handed, term)).collect(),
         };

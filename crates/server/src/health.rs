@@ -1,0 +1,230 @@
+//! Is this relay alive, and does it move? From what its engines tell and what was last seen in the stores; asks nothing itself.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use postroom_core::{RouteHealth, RouteState};
+
+/// An engine goes round at least once per third of its lease; so much longer and something holds it up.
+const TURN_MAX: Duration = Duration::from_secs(30);
+
+/// Routes by store and name; without a pulse until their engines have begun.
+type Routes = BTreeMap<(String, String), Option<Arc<RoutePulse>>>;
+
+/// How a relay is doing.
+#[derive(Debug)]
+pub struct Health {
+    began: Instant,
+    /// How old the oldest due delivery of a route may be that nothing else explains.
+    late: Duration,
+    lease: Duration,
+    /// Stores and whether they were reached; none until the relay has started.
+    stores: Mutex<BTreeMap<String, Result<(), String>>>,
+    routes: Mutex<Routes>,
+    stopping: AtomicBool,
+}
+
+/// The pulse of one route.
+#[derive(Debug)]
+pub(crate) struct RoutePulse {
+    began: Instant,
+    /// When its engine last went round, in milliseconds since the beginning.
+    turned: AtomicU64,
+    health: Mutex<RouteHealth>,
+    /// Age of the oldest due delivery in milliseconds, as the store last said.
+    oldest_due: AtomicU64,
+}
+
+/// What one route has to say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RouteReport {
+    /// The store.
+    pub store: String,
+    /// The route.
+    pub route: String,
+    /// How it is doing.
+    pub health: RouteHealth,
+    /// Age of its oldest due delivery.
+    pub oldest_due: Duration,
+}
+
+impl Health {
+    /// Of a relay that has not started.
+    pub fn new(lease: Duration, late: Duration) -> Self {
+        Self {
+            began: Instant::now(),
+            late,
+            lease,
+            stores: Mutex::default(),
+            routes: Mutex::default(),
+            stopping: AtomicBool::new(false),
+        }
+    }
+
+    /// A store is to be served; whether it has been reached.
+    pub(crate) fn store(&self, store: &str, reached: Result<(), String>) {
+        lock(&self.stores).insert(store.to_owned(), reached);
+    }
+
+    /// A route is to be served.
+    pub(crate) fn expect(&self, store: &str, route: &str) {
+        lock(&self.routes).entry((store.to_owned(), route.to_owned())).or_default();
+    }
+
+    /// A route begins to be served.
+    pub(crate) fn route(&self, store: &str, route: &str) -> Arc<RoutePulse> {
+        let pulse = Arc::new(RoutePulse {
+            began: self.began,
+            turned: AtomicU64::new(millis(self.began.elapsed())),
+            health: Mutex::new(RouteHealth::running()),
+            oldest_due: AtomicU64::new(0),
+        });
+        lock(&self.routes).insert((store.to_owned(), route.to_owned()), Some(Arc::clone(&pulse)));
+        pulse
+    }
+
+    /// What the store said of a route's oldest due delivery.
+    pub(crate) fn oldest_due(&self, store: &str, route: &str, age: Duration) {
+        if let Some(Some(pulse)) = lock(&self.routes).get(&(store.to_owned(), route.to_owned())) {
+            pulse.oldest_due.store(millis(age), Ordering::Relaxed);
+        }
+    }
+
+    /// The relay was told to stop.
+    pub fn stopping(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether every engine goes round; if not, which does not.
+    pub fn alive(&self) -> Result<(), String> {
+        let most = TURN_MAX.max(self.lease);
+        for ((store, route), pulse) in &*lock(&self.routes) {
+            let Some(pulse) = pulse else { continue };
+            let still =
+                self.began.elapsed().saturating_sub(Duration::from_millis(pulse.turned.load(Ordering::Relaxed)));
+            if still > most {
+                return Err(format!("route {route} of store {store} has stood still for {} s", still.as_secs()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it moves; if not, everything that does not.
+    ///
+    /// A route that an operator paused or whose destination is down says so itself: it is not the relay that stands still.
+    pub fn moving(&self) -> Result<(), Vec<String>> {
+        let mut problems = Vec::new();
+        if self.stopping.load(Ordering::Relaxed) {
+            problems.push("it is stopping".to_owned());
+        }
+        let stores = lock(&self.stores).clone();
+        if stores.is_empty() {
+            problems.push("it has not started".to_owned());
+        }
+        for (store, reached) in stores {
+            problems.extend(reached.err().map(|why| format!("store {store} cannot be reached: {why}")));
+        }
+        for ((store, route), pulse) in &*lock(&self.routes) {
+            if pulse.is_none() {
+                problems.push(format!("route {route} of store {store} is not served yet"));
+            }
+        }
+        for RouteReport { store, route, health, oldest_due } in self.routes() {
+            let name = format!("route {route} of store {store}");
+            match health.state {
+                RouteState::Down | RouteState::Halted => {
+                    problems.push(format!("{name} is {}: {}", health.state.as_str(), health.note));
+                }
+                RouteState::Running if oldest_due > self.late => {
+                    problems.push(format!("{name} has a delivery that has been due for {} s", oldest_due.as_secs()));
+                }
+                _ => {}
+            }
+        }
+        if problems.is_empty() { Ok(()) } else { Err(problems) }
+    }
+
+    /// Every route that is served, by store and name.
+    pub fn routes(&self) -> Vec<RouteReport> {
+        let report = |((store, route), pulse): (&(String, String), &Option<Arc<RoutePulse>>)| {
+            let pulse = pulse.as_ref()?;
+            Some(RouteReport {
+                store: store.clone(),
+                route: route.clone(),
+                health: lock(&pulse.health).clone(),
+                oldest_due: Duration::from_millis(pulse.oldest_due.load(Ordering::Relaxed)),
+            })
+        };
+        lock(&self.routes).iter().filter_map(report).collect()
+    }
+}
+
+impl RoutePulse {
+    pub(crate) fn turned(&self) {
+        self.turned.store(millis(self.began.elapsed()), Ordering::Relaxed);
+    }
+
+    pub(crate) fn health(&self, health: &RouteHealth) {
+        health.clone_into(&mut lock(&self.health));
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn health() -> Health {
+        let health = Health::new(Duration::from_secs(1), Duration::from_mins(5));
+        health.store("main", Ok(()));
+        health
+    }
+
+    #[test]
+    fn a_route_that_is_late_is_not_moving_unless_it_says_why() {
+        let health = health();
+        let pulse = health.route("main", "orders");
+        assert_eq!(health.moving(), Ok(()));
+        health.oldest_due("main", "orders", Duration::from_secs(301));
+        assert_eq!(
+            health.moving(),
+            Err(vec!["route orders of store main has a delivery that has been due for 301 s".to_owned()])
+        );
+        for (state, moves) in [
+            (RouteState::Paused, true),
+            (RouteState::BreakerOpen, true),
+            (RouteState::Disabled, true),
+            (RouteState::Down, false),
+            (RouteState::Halted, false),
+        ] {
+            pulse.health(&RouteHealth { state, note: "why".to_owned() });
+            assert_eq!(health.moving().is_ok(), moves, "{state:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_started_a_store_away_or_a_stop_is_not_moving() {
+        let fresh = Health::new(Duration::from_secs(1), Duration::from_mins(5));
+        assert_eq!(fresh.moving(), Err(vec!["it has not started".to_owned()]));
+        let health = health();
+        health.expect("main", "orders");
+        assert_eq!(health.moving(), Err(vec!["route orders of store main is not served yet".to_owned()]));
+        health.route("main", "orders");
+        health.store("other", Err("connection refused".to_owned()));
+        assert!(health.moving().unwrap_err()[0].contains("connection refused"));
+        health.store("other", Ok(()));
+        assert_eq!(health.moving(), Ok(()));
+        health.stopping();
+        assert!(health.moving().is_err());
+        assert_eq!(health.alive(), Ok(()), "it still works");
+    }
+}

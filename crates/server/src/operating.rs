@@ -1,0 +1,83 @@
+//! What a running relay shows of itself: its metrics and its health, kept by an observer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use postroom_core::{Delivery, Outcome, RouteHealth, Verdict};
+use postroom_relay::{Observer, RouteObserver};
+
+use crate::config::Config;
+use crate::health::{Health, RoutePulse};
+use crate::metrics::{Kinds, Metrics, RouteMeters};
+
+/// Watches the relays of this process.
+#[derive(Debug)]
+pub struct Operating {
+    /// What they do, counted.
+    pub metrics: Arc<Metrics>,
+    /// How they are doing.
+    pub health: Arc<Health>,
+    kinds: Kinds,
+}
+
+impl Operating {
+    /// Of a relay with this configuration.
+    pub fn new(config: &Config) -> Self {
+        let kinds = config.routes.iter().map(|route| (route.definition.name.clone(), route.to.name())).collect();
+        Self { metrics: Arc::default(), health: Arc::new(Health::new(config.relay.lease, config.http.late)), kinds }
+    }
+}
+
+impl Observer for Operating {
+    fn route(self: Arc<Self>, store: &str, route: &str) -> Arc<dyn RouteObserver> {
+        let meters = RouteMeters::new(&self.metrics, &self.kinds, store, route);
+        Arc::new(Watched { meters, pulse: self.health.route(store, route) })
+    }
+}
+
+/// One route that is watched.
+struct Watched {
+    meters: RouteMeters,
+    pulse: Arc<RoutePulse>,
+}
+
+impl RouteObserver for Watched {
+    fn tried(&self, _: &Delivery, outcome: &Outcome, took: Duration) {
+        self.meters.tried(outcome, took);
+    }
+
+    fn settled(&self, delivery: &Delivery, verdict: &Verdict) {
+        self.meters.settled(delivery, verdict);
+    }
+
+    fn health(&self, health: &RouteHealth) {
+        self.meters.health(health);
+        self.pulse.health(health);
+    }
+
+    fn in_flight(&self, deliveries: usize) {
+        self.meters.in_flight(deliveries);
+    }
+
+    fn read(&self, _: usize, took: Duration) {
+        self.meters.read(took);
+    }
+
+    fn wrote(&self, _: usize, took: Duration) {
+        self.meters.wrote(took);
+    }
+
+    fn took_over(&self, lanes: usize) {
+        self.meters.took_over(lanes);
+    }
+
+    fn turned(&self) {
+        self.pulse.turned();
+    }
+}
+
+impl std::fmt::Debug for Watched {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watched").field("pulse", &self.pulse).finish_non_exhaustive()
+    }
+}
