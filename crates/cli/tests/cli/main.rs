@@ -12,6 +12,7 @@ mod dev;
 mod docs;
 mod facts;
 mod look;
+mod manual;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod relay;
