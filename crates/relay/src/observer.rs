@@ -26,7 +26,7 @@ pub trait RouteObserver: fmt::Debug + Send + Sync {
     fn read(&self, _events: usize, _took: Duration) {}
     /// Verdicts were written.
     fn wrote(&self, _verdicts: usize, _took: Duration) {}
-    /// The engine has gone once round: it lives.
+    /// The engine has gone once round: it lives. At least once a second.
     fn turned(&self) {}
 }
 

@@ -1,6 +1,6 @@
 //! From configuration to running relays: knows every store and transport.
 //!
-//! [`config`] reads what people wrote, [`stores`] and [`transports`] make the parts, [`relay`] runs them, [`online`] asks whether they would
+//! [`config`] reads what people wrote, [`stores`] and [`transports`] make the parts, [`relay`] runs them, [`supervisor`] tells systemd how it does, [`online`] asks whether they would
 //! work, [`adopt`] what an outbox table that is there already is like.
 
 pub mod adopt;
@@ -9,4 +9,5 @@ pub mod online;
 mod reach;
 pub mod relay;
 pub mod stores;
+pub mod supervisor;
 pub mod transports;

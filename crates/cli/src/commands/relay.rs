@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use postroom_relay::NoObserver;
+use postroom_relay::{NoObserver, Observer};
+use postroom_server::config::Config;
 use postroom_server::relay::{self, RunError, RunOptions};
+use postroom_server::supervisor::Supervisor;
 
 use crate::app::App;
 use crate::args::help;
@@ -42,8 +44,27 @@ pub(crate) async fn run(app: &App, command: RelayCommand) -> Outcome {
     log::start(config.log);
     let stop = stop::on_signal()?;
     let options = RunOptions { routes: args.routes, drain: args.drain };
-    relay::run(&config, options, Arc::new(NoObserver), stop.cancelled_owned()).await?;
+    let observer: Arc<dyn Observer> = Arc::new(NoObserver);
+    let Some(supervisor) = Supervisor::from_env(observer.clone()) else {
+        relay::run(&config, options, observer, stop.cancelled_owned()).await?;
+        return Ok(Exit::Done);
+    };
+    supervisor.expect(served(&config, &options.routes));
+    let shutdown = async {
+        stop.cancelled().await;
+        supervisor.stopping();
+    };
+    tokio::select! {
+        ended = relay::run(&config, options, supervisor.clone(), shutdown) => ended?,
+        never = supervisor.tell() => match never {},
+    }
     Ok(Exit::Done)
+}
+
+/// How many routes that is, each counted once per store.
+fn served(config: &Config, routes: &[String]) -> usize {
+    let wanted = config.routes.iter().filter(|r| routes.is_empty() || routes.contains(&r.definition.name));
+    wanted.map(|route| route.stores.len()).sum()
 }
 
 impl From<RunError> for Failed {
