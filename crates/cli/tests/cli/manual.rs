@@ -35,6 +35,14 @@ fn a_folder_that_cannot_be_written_is_named() {
     assert!(said.stderr.contains("cannot write into postroom.toml/pages"), "{}", said.stderr);
 }
 
+#[cfg(all(
+    feature = "postgres",
+    feature = "kafka",
+    feature = "rabbitmq",
+    feature = "nats",
+    feature = "redis",
+    feature = "webhook"
+))]
 #[test]
 fn the_schema_that_is_printed_is_the_one_in_the_docs() {
     let printed: serde_json::Value = serde_json::from_str(&World::bare().ok(&["config", "schema"])).unwrap();
