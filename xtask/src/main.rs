@@ -1,7 +1,8 @@
-//! Developer tasks: `cargo xtask lint | docs | services | simulate | stress | faults | bench`.
+//! Developer tasks: `cargo xtask lint | docs | deb | services | simulate | stress | faults | bench`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "its output is its purpose")]
 
+mod deb;
 mod services;
 mod simulate;
 
@@ -9,7 +10,8 @@ use std::process::{Command, ExitCode};
 
 const USAGE: &str = "usage:
   cargo xtask lint                        format and lints, warnings are errors
-  cargo xtask docs                        writes the lists of keys and commands in docs/ anew
+  cargo xtask docs                        writes the lists of keys and commands and the schema in docs/ anew
+  cargo xtask deb [--profile NAME]        a Debian package of the program (default profile: release), in target/debian
   cargo xtask services up|down|status     real servers for tests: PostgreSQL, PgBouncer, Kafka, RabbitMQ, NATS, Redis
   cargo xtask simulate [--seeds N] [--from SEED]
                                           the simulation over N seeds (default 2000); prints the first seed that fails
@@ -41,6 +43,8 @@ fn main() -> ExitCode {
                     &write,
                 )
         }
+        ["deb"] => deb::package("release"),
+        ["deb", "--profile", profile] => deb::package(profile),
         ["services", "up"] => said(services::up().map(|()| true)),
         ["services", "down"] => said(services::down().map(|()| true)),
         ["services", "status"] => said(services::status()),

@@ -22,12 +22,12 @@ pub(crate) struct App {
 impl App {
     /// The configuration, or everything that is wrong with it.
     pub(crate) fn config(&self) -> Result<Config, Failed> {
-        self.config_with(Vec::new())
+        Ok(self.load(Vec::new())?)
     }
 
     /// The same with what the command's own flags say: keys and values.
-    pub(crate) fn config_with(&self, flags: Vec<(String, String)>) -> Result<Config, Failed> {
-        Ok(config::load(&Sources::of_process(self.global.config.clone(), self.global.preset.clone(), flags))?)
+    pub(crate) fn load(&self, flags: Vec<(String, String)>) -> Result<Config, ConfigError> {
+        config::load(&Sources::of_process(self.global.config.clone(), self.global.preset.clone(), flags))
     }
 
     /// Whether a person reads the output.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    adopt, audit, completions, config, dashboards, dead, event, explain, inbox, key, preset, prune, relay, replay,
+    adopt, audit, completions, config, dashboards, dead, event, explain, inbox, key, man, preset, prune, relay, replay,
     route, schema, status, store,
 };
 use crate::dev;
@@ -152,6 +152,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Preset(preset::PresetCommand),
     Completions(completions::CompletionsArgs),
+    Man(man::ManArgs),
     /// Say which version this is
     #[command(after_help = help!(plain: "postroom version", "postroom version -o json"))]
     Version,
@@ -195,8 +196,9 @@ mod tests {
              postroom dashboards export\n\
              postroom prune\npostroom webhook listen\npostroom webhook sign\npostroom webhook verify\n\
              postroom webhook key\npostroom config init\npostroom config check\npostroom config show\n\
+             postroom config schema\n\
              postroom preset ls\npostroom preset show\n\
-             postroom completions\npostroom version"
+             postroom completions\npostroom man\npostroom version"
         );
     }
 

@@ -24,7 +24,7 @@ use clap::Parser;
 use crate::app::App;
 use crate::args::{Cli, Command};
 use crate::commands::{
-    adopt, audit, completions, config, dashboards, dead, event, explain, inbox, key, preset, prune, relay, replay,
+    adopt, audit, completions, config, dashboards, dead, event, explain, inbox, key, man, preset, prune, relay, replay,
     route, schema, status, store, version,
 };
 use crate::exit::Outcome;
@@ -70,6 +70,7 @@ async fn run(app: &App, command: Command) -> Outcome {
         Command::Config(command) => config::run(app, &command).await,
         Command::Preset(command) => preset::run(app, &command),
         Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(app, &args),
         Command::Version => version::run(app),
     }
 }

@@ -1,8 +1,9 @@
-//! Signals: the first asks to stop in good order, the second stops at once.
+//! Signals: the first asks to stop in good order, the second stops at once; SIGHUP asks to read the configuration again.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 /// Cancelled by the first SIGINT or SIGTERM. The second one ends the process with 130 or 143.
@@ -21,6 +22,18 @@ pub(crate) fn on_signal() -> io::Result<CancellationToken> {
         std::process::exit(code);
     });
     Ok(stop)
+}
+
+/// Something comes with every SIGHUP; several at once are one.
+pub(crate) fn on_reload() -> io::Result<mpsc::Receiver<()>> {
+    let mut hangup = signal(SignalKind::hangup())?;
+    let (wanted, reloads) = mpsc::channel(1);
+    tokio::spawn(async move {
+        while hangup.recv().await.is_some() {
+            let _ = wanted.try_send(());
+        }
+    });
+    Ok(reloads)
 }
 
 /// The exit code the next signal stands for.

@@ -28,7 +28,7 @@ pub trait RouteObserver: fmt::Debug + Send + Sync {
     fn wrote(&self, _verdicts: usize, _took: Duration) {}
     /// So many lanes came from relays that had not given them up.
     fn took_over(&self, _lanes: usize) {}
-    /// The engine has gone once round: it lives.
+    /// The engine has gone once round: it lives. At least once a second.
     fn turned(&self) {}
 }
 

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use postroom_core::{RouteHealth, RouteState};
+use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// An engine goes round at least once per third of its lease; so much longer and something holds it up.
 const TURN_MAX: Duration = Duration::from_secs(30);
@@ -17,13 +19,20 @@ type Routes = BTreeMap<(String, String), Option<Arc<RoutePulse>>>;
 #[derive(Debug)]
 pub struct Health {
     began: Instant,
-    /// How old the oldest due delivery of a route may be that nothing else explains.
-    late: Duration,
-    lease: Duration,
+    limits: Mutex<Limits>,
     /// Stores and whether they were reached; none until the relay has started.
     stores: Mutex<BTreeMap<String, Result<(), String>>>,
     routes: Mutex<Routes>,
     stopping: AtomicBool,
+    /// Told when a route begins, ends or changes its state.
+    pub(crate) changed: Notify,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    /// How old the oldest due delivery of a route may be that nothing else explains.
+    late: Duration,
+    lease: Duration,
 }
 
 /// The pulse of one route.
@@ -55,12 +64,19 @@ impl Health {
     pub fn new(lease: Duration, late: Duration) -> Self {
         Self {
             began: Instant::now(),
-            late,
-            lease,
+            limits: Mutex::new(Limits { late, lease }),
             stores: Mutex::default(),
             routes: Mutex::default(),
             stopping: AtomicBool::new(false),
+            changed: Notify::new(),
         }
+    }
+
+    /// A relay with another configuration begins.
+    pub(crate) fn begin_again(&self, lease: Duration, late: Duration) {
+        *lock(&self.limits) = Limits { late, lease };
+        lock(&self.stores).clear();
+        lock(&self.routes).clear();
     }
 
     /// A store is to be served; whether it has been reached.
@@ -82,7 +98,17 @@ impl Health {
             oldest_due: AtomicU64::new(0),
         });
         lock(&self.routes).insert((store.to_owned(), route.to_owned()), Some(Arc::clone(&pulse)));
+        self.changed.notify_one();
         pulse
+    }
+
+    /// The engine of a route has ended: it goes round no more, and is not stuck.
+    pub(crate) fn ended(&self, pulse: &Arc<RoutePulse>) {
+        let mut routes = lock(&self.routes);
+        if let Some(gone) = routes.values_mut().find(|one| one.as_ref().is_some_and(|one| Arc::ptr_eq(one, pulse))) {
+            *gone = None;
+        }
+        self.changed.notify_one();
     }
 
     /// What the store said of a route's oldest due delivery.
@@ -95,11 +121,27 @@ impl Health {
     /// The relay was told to stop.
     pub fn stopping(&self) {
         self.stopping.store(true, Ordering::Relaxed);
+        self.changed.notify_one();
+    }
+
+    /// Whether it was.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+
+    /// How many routes are to be served.
+    pub(crate) fn expected(&self) -> usize {
+        lock(&self.routes).len()
     }
 
     /// Whether every engine goes round; if not, which does not.
     pub fn alive(&self) -> Result<(), String> {
-        let most = TURN_MAX.max(self.lease);
+        let lease = lock(&self.limits).lease;
+        self.alive_within(TURN_MAX.max(lease))
+    }
+
+    /// The same with another measure.
+    pub(crate) fn alive_within(&self, most: Duration) -> Result<(), String> {
         for ((store, route), pulse) in &*lock(&self.routes) {
             let Some(pulse) = pulse else { continue };
             let still =
@@ -115,8 +157,9 @@ impl Health {
     ///
     /// A route that an operator paused or whose destination is down says so itself: it is not the relay that stands still.
     pub fn moving(&self) -> Result<(), Vec<String>> {
+        let late = lock(&self.limits).late;
         let mut problems = Vec::new();
-        if self.stopping.load(Ordering::Relaxed) {
+        if self.is_stopping() {
             problems.push("it is stopping".to_owned());
         }
         let stores = lock(&self.stores).clone();
@@ -137,7 +180,7 @@ impl Health {
                 RouteState::Down | RouteState::Halted => {
                     problems.push(format!("{name} is {}: {}", health.state.as_str(), health.note));
                 }
-                RouteState::Running if oldest_due > self.late => {
+                RouteState::Running if oldest_due > late => {
                     problems.push(format!("{name} has a delivery that has been due for {} s", oldest_due.as_secs()));
                 }
                 _ => {}
@@ -187,6 +230,20 @@ mod tests {
         let health = Health::new(Duration::from_secs(1), Duration::from_mins(5));
         health.store("main", Ok(()));
         health
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_relay_lives_while_each_of_its_engines_goes_round() {
+        let health = health();
+        assert_eq!(health.alive(), Ok(()), "no engine is none that is stuck");
+        let (one, other) = (health.route("main", "one"), health.route("main", "other"));
+        tokio::time::advance(TURN_MAX).await;
+        assert_eq!(health.alive(), Ok(()));
+        one.turned();
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(health.alive(), Err("route other of store main has stood still for 31 s".to_owned()));
+        health.ended(&other);
+        assert_eq!(health.alive(), Ok(()), "one that has ended is not waited for");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! From configuration to running relays: knows every store and transport.
 //!
-//! [`config`] reads what people wrote, [`stores`] and [`transports`] make the parts, [`relay`] runs them, [`online`] asks whether they would
+//! [`config`] reads what people wrote, [`stores`] and [`transports`] make the parts, [`relay`] runs them and [`reload`] runs them anew, [`supervisor`] tells systemd how it does, [`online`] asks whether they would
 //! work, [`adopt`] what an outbox table that is there already is like. [`operating`] is what a running relay shows of itself: its [`metrics`] and its
 //! [`health`], over [`http`].
 
@@ -14,5 +14,7 @@ pub mod online;
 pub mod operating;
 mod reach;
 pub mod relay;
+pub mod reload;
 pub mod stores;
+pub mod supervisor;
 pub mod transports;

@@ -1,6 +1,6 @@
 //! What a running relay shows of itself: its metrics and its health, kept by an observer.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use postroom_core::{Delivery, Outcome, RouteHealth, Verdict};
@@ -17,21 +17,38 @@ pub struct Operating {
     pub metrics: Arc<Metrics>,
     /// How they are doing.
     pub health: Arc<Health>,
-    kinds: Kinds,
+    kinds: Mutex<Kinds>,
 }
 
 impl Operating {
     /// Of a relay with this configuration.
     pub fn new(config: &Config) -> Self {
-        let kinds = config.routes.iter().map(|route| (route.definition.name.clone(), route.to.name())).collect();
-        Self { metrics: Arc::default(), health: Arc::new(Health::new(config.relay.lease, config.http.late)), kinds }
+        Self {
+            metrics: Arc::default(),
+            health: Arc::new(Health::new(config.relay.lease, config.http.late)),
+            kinds: Mutex::new(kinds(config)),
+        }
     }
+}
+
+impl Operating {
+    /// From now on of a relay with this configuration; what was counted stays.
+    pub(crate) fn begin_again(&self, config: &Config) {
+        *self.kinds.lock().unwrap_or_else(PoisonError::into_inner) = kinds(config);
+        self.health.begin_again(config.relay.lease, config.http.late);
+    }
+}
+
+fn kinds(config: &Config) -> Kinds {
+    config.routes.iter().map(|route| (route.definition.name.clone(), route.to.name())).collect()
 }
 
 impl Observer for Operating {
     fn route(self: Arc<Self>, store: &str, route: &str) -> Arc<dyn RouteObserver> {
-        let meters = RouteMeters::new(&self.metrics, &self.kinds, store, route);
-        Arc::new(Watched { meters, pulse: self.health.route(store, route) })
+        let kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
+        let meters = RouteMeters::new(&self.metrics, &kinds, store, route);
+        let health = Arc::clone(&self.health);
+        Arc::new(Watched { meters, pulse: health.route(store, route), health })
     }
 }
 
@@ -39,6 +56,7 @@ impl Observer for Operating {
 struct Watched {
     meters: RouteMeters,
     pulse: Arc<RoutePulse>,
+    health: Arc<Health>,
 }
 
 impl RouteObserver for Watched {
@@ -53,6 +71,7 @@ impl RouteObserver for Watched {
     fn health(&self, health: &RouteHealth) {
         self.meters.health(health);
         self.pulse.health(health);
+        self.health.changed.notify_one();
     }
 
     fn in_flight(&self, deliveries: usize) {
@@ -73,6 +92,12 @@ impl RouteObserver for Watched {
 
     fn turned(&self) {
         self.pulse.turned();
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.health.ended(&self.pulse);
     }
 }
 

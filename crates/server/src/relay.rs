@@ -126,7 +126,7 @@ async fn watched(operating: Option<&Operating>, stores: &BTreeMap<String, Ready>
 }
 
 /// The routes that were asked for.
-fn chosen<'c>(config: &'c Config, names: &[String]) -> Result<Vec<&'c RouteConfig>, ConfigError> {
+pub(crate) fn chosen<'c>(config: &'c Config, names: &[String]) -> Result<Vec<&'c RouteConfig>, ConfigError> {
     if config.routes.is_empty() {
         let hint = "add a [[route]] to the configuration; `postroom config init` shows how";
         return Err(Problem::new("no route is configured, so there is nothing to relay").hint(hint).into());

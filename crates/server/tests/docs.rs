@@ -40,3 +40,24 @@ fn the_page_of_metrics_lists_every_metric_as_it_is() {
 fn the_page_of_alerts_shows_every_rule_as_it_is() {
     has("alerts.md", &(postroom_server::dashboards::page() + "\n"));
 }
+
+/// A file of its own, so that editors and checks can be pointed at it.
+#[cfg(all(
+    feature = "postgres",
+    feature = "kafka",
+    feature = "rabbitmq",
+    feature = "nats",
+    feature = "redis",
+    feature = "webhook"
+))]
+#[test]
+fn the_schema_of_the_configuration_is_that_of_the_keys() {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/config.schema.json");
+    let fresh = serde_json::to_string_pretty(&postroom_server::config::schema()).expect("it is JSON") + "\n";
+    if std::env::var_os("POSTROOM_WRITE_DOCS").is_some() {
+        std::fs::write(&path, fresh).expect("the file can be written");
+    } else {
+        let old = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(old == fresh, "docs/config.schema.json is stale; run `cargo xtask docs`");
+    }
+}

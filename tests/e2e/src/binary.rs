@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 /// The `postroom` of the same profile as this test.
-pub(crate) fn postroom() -> &'static Path {
+pub fn postroom() -> &'static Path {
     static FOUND: OnceLock<PathBuf> = OnceLock::new();
     FOUND.get_or_init(|| {
         let test = std::env::current_exe().unwrap();
@@ -21,6 +21,12 @@ pub(crate) fn postroom() -> &'static Path {
         build(folder);
         program
     })
+}
+
+/// The folder that builds go to; what takes long to make can be kept there.
+pub fn target() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    test.ancestors().nth(3).unwrap().to_owned()
 }
 
 fn build(folder: &Path) {

@@ -27,6 +27,7 @@ mod wait;
 mod watch;
 mod world;
 
+pub use binary::{postroom, target};
 pub use checker::{Evidence, Findings};
 pub use consumers::{Receiver, consume, packages, printed};
 pub use journal::{Answer, Follower, Journal, Reception};

@@ -1,4 +1,4 @@
-//! `postroom config`: write a commented file, find mistakes, show what is in force.
+//! `postroom config`: write a commented file, find mistakes, show what is in force, describe it.
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
@@ -36,6 +36,9 @@ pub(crate) enum ConfigCommand {
         #[arg(long)]
         origin: bool,
     },
+    /// Print the JSON Schema of the configuration, for editors and checks elsewhere
+    #[command(after_help = help!(plain: "postroom config schema > postroom.schema.json"))]
+    Schema,
 }
 
 pub(crate) async fn run(app: &App, command: &ConfigCommand) -> Outcome {
@@ -43,6 +46,10 @@ pub(crate) async fn run(app: &App, command: &ConfigCommand) -> Outcome {
         ConfigCommand::Init => init(app),
         ConfigCommand::Check { online } => check(app, *online).await,
         ConfigCommand::Show { origin } => show(app, *origin),
+        ConfigCommand::Schema => {
+            print(&serde_json::to_string_pretty(&config::schema()).map_err(std::io::Error::from)?)?;
+            Ok(Exit::Done)
+        }
     }
 }
 

@@ -10,6 +10,7 @@ pub(crate) mod event;
 pub(crate) mod explain;
 pub(crate) mod inbox;
 pub(crate) mod key;
+pub(crate) mod man;
 pub(crate) mod preset;
 mod preview;
 mod probe;

@@ -1,12 +1,13 @@
 //! `postroom relay run`: the relay as a process. Logs on stderr; nothing else is printed.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
-use postroom_relay::Observer;
 use postroom_server::http::{BindError, Server};
 use postroom_server::operating::Operating;
-use postroom_server::relay::{self, RunError, RunOptions};
-
+use postroom_server::relay::{RunError, RunOptions};
+use postroom_server::reload;
+use postroom_server::supervisor::Supervisor;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
@@ -41,8 +42,9 @@ pub(crate) struct RunArgs {
 
 pub(crate) async fn run(app: &App, command: RelayCommand) -> Outcome {
     let RelayCommand::Run(args) = command;
-    let flags = args.listen.iter().map(|address| ("http.listen".to_owned(), address.clone())).collect();
-    let config = app.config_with(flags)?;
+    let flags: Vec<_> = args.listen.iter().map(|address| ("http.listen".to_owned(), address.clone())).collect();
+    let load = || app.load(flags.clone());
+    let config = load()?;
     if app.global.dry_run {
         let hint = "see what would be delivered: `postroom status`; check the configuration: `postroom config check`";
         return Err(Failed::new(Exit::Usage, "a relay has no dry run: it delivers", hint));
@@ -50,17 +52,20 @@ pub(crate) async fn run(app: &App, command: RelayCommand) -> Outcome {
     log::start(config.log);
     let stop = stop::on_signal()?;
     let operating = Arc::new(Operating::new(&config));
+    let health = Arc::clone(&operating.health);
+    let supervisor = Supervisor::from_env(Arc::clone(&health));
     let server = Server::bind(&config, Arc::clone(&operating)).await?;
     let over = CancellationToken::new();
     let answering = server.map(|server| tokio::spawn(server.run(over.clone().cancelled_owned())));
-    let health = Arc::clone(&operating.health);
     let told = async move {
         stop.cancelled_owned().await;
         health.stopping();
     };
-    let observer: Arc<dyn Observer> = operating.clone();
-    let options = RunOptions { routes: args.routes, drain: args.drain, operating: Some(operating) };
-    let ended = relay::run(&config, options, observer, told).await;
+    let options = RunOptions { routes: args.routes, drain: args.drain, operating: None };
+    let ended = tokio::select! {
+        ended = reload::run(config, options, operating, stop::on_reload()?, load, told) => ended,
+        never = tell(supervisor) => match never {},
+    };
     // Answered until the end: who watches sees that it stops.
     over.cancel();
     if let Some(answering) = answering {
@@ -68,6 +73,13 @@ pub(crate) async fn run(app: &App, command: RelayCommand) -> Outcome {
     }
     ended?;
     Ok(Exit::Done)
+}
+
+async fn tell(supervisor: Option<Supervisor>) -> Infallible {
+    match supervisor {
+        Some(supervisor) => supervisor.tell().await,
+        None => std::future::pending().await,
+    }
 }
 
 impl From<BindError> for Failed {

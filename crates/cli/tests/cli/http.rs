@@ -144,6 +144,40 @@ fn an_address_that_is_taken_or_open_to_others_does_not_start() {
     assert!(said.stderr.contains("is not an address with a port"), "{}", said.stderr);
 }
 
+/// H-85
+#[test]
+fn a_reload_takes_all_of_a_good_configuration_and_nothing_of_a_bad_one() {
+    let world = World::new();
+    let address = free();
+    let relay = relay(&world, &["--listen", &address], &[]);
+    until(&address, "/readyz", "moving", |answer| answer.status == 200);
+    let good = std::fs::read_to_string(world.path("postroom.toml")).unwrap();
+    let (taken, refused) = ("postroom_config_reload_success 1", "postroom_config_reload_success 0");
+    until(&address, "/metrics", "started", |answer| answer.body.contains(taken));
+    let more = "[[route]]\nname = \"late\"\nstart = \"beginning\"\nto = { noop = {} }\n";
+    for bad in [
+        format!("{good}[[rote]]\nname = \"typo\"\n"),
+        format!("{good}{more}[http]\nlate = \"1m\"\n"),
+        format!("{good}{more}[store.other]\nurl = \"sqlite:///no/such/folder/shop.db\"\n"),
+    ] {
+        world.write("postroom.toml", &bad);
+        relay.signal(Signal::SIGHUP);
+        until(&address, "/metrics", "refused", |answer| answer.body.contains(refused));
+        world.write("postroom.toml", &good);
+        relay.signal(Signal::SIGHUP);
+        let metrics = until(&address, "/metrics", "taken", |answer| answer.body.contains(taken));
+        assert!(!metrics.body.contains("route=\"late\""), "nothing of it was taken: {bad}");
+    }
+    world.append("e-1", "order.placed", "order-7");
+    world.write("postroom.toml", &format!("{good}{more}"));
+    relay.signal(Signal::SIGHUP);
+    let delivered = "postroom_deliveries_total{store=\"main\",route=\"late\",result=\"delivered\"} 1";
+    until(&address, "/metrics", "serving the new route", |answer| answer.body.contains(delivered));
+    until(&address, "/readyz", "moving", |answer| answer.status == 200);
+    relay.signal(Signal::SIGTERM);
+    assert_eq!(relay.end().0, Some(0));
+}
+
 #[test]
 fn dashboards_and_rules_are_as_grafana_and_prometheus_read_them() {
     let world = World::bare();

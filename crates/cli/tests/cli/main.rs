@@ -13,6 +13,7 @@ mod docs;
 mod facts;
 mod http;
 mod look;
+mod manual;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod relay;

@@ -1,7 +1,11 @@
 //! `relay run` as a process: it delivers, it logs without payloads, it stops when told.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "what does not come fails the test")]
+
 use std::fs;
+use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use crate::world::{Running, World};
 use nix::sys::signal::Signal;
@@ -101,4 +105,48 @@ fn a_second_signal_ends_it_at_once() {
         // Two of a kind sent in one breath may arrive as one, so they are sent until it has ended.
         assert_eq!(relay.signal_until_end(signal), Some(code));
     }
+}
+
+/// The next message to a supervisor that begins like this.
+fn told(supervisor: &UnixDatagram, begin: &str) -> String {
+    let mut message = [0; 4096];
+    loop {
+        let length = supervisor.recv(&mut message).unwrap_or_else(|error| panic!("no {begin}: {error}"));
+        let text = std::str::from_utf8(&message[..length]).unwrap();
+        if text.starts_with(begin) {
+            return text.to_owned();
+        }
+    }
+}
+
+#[test]
+fn a_supervisor_hears_that_it_is_ready_that_it_lives_how_its_routes_are_and_that_it_stops() {
+    let world = to_stdout();
+    let config = fs::read_to_string(world.path("postroom.toml")).unwrap();
+    let away = "[[route]]\nname = \"away\"\nbreaker = { failures = 1 }\nto = { exec = { socket = \"nobody\" } }\n";
+    world.write("postroom.toml", &(config + away));
+    let supervisor = UnixDatagram::bind(world.path("notify")).unwrap();
+    supervisor.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
+    let mut command = world.command(&["relay", "run"]);
+    // A quarter of this is the pause between two feeds; the test waits for messages, whenever they come.
+    command.env("NOTIFY_SOCKET", world.path("notify")).env("WATCHDOG_USEC", "2000000").stderr(Stdio::null());
+    let relay = Running::start(command);
+    assert!(told(&supervisor, "READY=1\n").contains("STATUS=routes 2: "));
+    told(&supervisor, "WATCHDOG=1\n");
+    told(&supervisor, "WATCHDOG=1\n");
+    world.append("a", "order.placed", "o-1");
+    told(&supervisor, "STATUS=routes 2: 1 running, 1 breaker_open\n");
+    relay.signal(Signal::SIGTERM);
+    told(&supervisor, "STOPPING=1\n");
+    assert_eq!(relay.end().0, Some(0));
+}
+
+#[test]
+fn a_supervisor_that_does_not_listen_changes_nothing() {
+    let world = World::new();
+    world.append("a", "order.placed", "o-1");
+    let mut command = world.command(&["relay", "run", "--drain"]);
+    let output = command.env("NOTIFY_SOCKET", world.path("nobody")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(world.json(&["route", "show", "mailer"])["delivered"], 1);
 }

@@ -40,6 +40,9 @@ use crate::slots::Share;
 /// How long a stop waits for the store to take the lanes back.
 const RELEASE_MAX: Duration = Duration::from_secs(2);
 
+/// An engine goes round at least this often, so that who watches can tell one that waits from one that is stuck.
+const TURN_MAX: Duration = Duration::from_secs(1);
+
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 type Running<T> = Option<Boxed<T>>;
 
@@ -284,7 +287,7 @@ impl Engine {
             }
             self.observer.turned();
             self.observer.in_flight(self.flights.len());
-            let pause = self.next_deadline(now, running).saturating_sub(now);
+            let pause = self.next_deadline(now, running).saturating_sub(now).min(TURN_MAX);
             let serving = self.phase == Phase::Serving;
             let (waiting, starved) = (taking.is_none() && serving, self.starved);
 

@@ -320,6 +320,38 @@ async fn a_halted_route_says_so_once() {
     assert!(changes <= 3, "{changes} changes of health in a minute");
 }
 
+/// Counts how often an engine goes round.
+#[derive(Debug, Default)]
+struct Turns(AtomicUsize);
+
+impl Observer for Turns {
+    fn route(self: Arc<Self>, _: &str, _: &str) -> Arc<dyn RouteObserver> {
+        self
+    }
+}
+
+impl RouteObserver for Turns {
+    fn turned(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Whoever watches it can tell that it waits and is not stuck.
+#[tokio::test(start_paused = true)]
+async fn an_engine_whose_store_does_not_answer_still_goes_round_every_second() {
+    let mut shop = shop(1, None).await;
+    shop.options.lease = Duration::from_hours(3);
+    let (line, turns) = (Line::default(), Arc::new(Turns::default()));
+    line.0.take_late_ms.store(3_600_000, Ordering::SeqCst);
+    let run = RouteRun::new(LineStore(shop.store.clone(), line), shop.route.clone(), shop.transport.clone());
+    tokio::spawn(Relay::new(shop.options.clone()).serve(run).observer(turns.clone()).run(std::future::pending()));
+    sleep(Duration::from_mins(1)).await;
+    let before = turns.0.load(Ordering::SeqCst);
+    sleep(Duration::from_mins(1)).await;
+    let minute = turns.0.load(Ordering::SeqCst) - before;
+    assert!((59..=61).contains(&minute), "{minute} turns in a minute");
+}
+
 /// While settles fail, a failing key's backlog must not come into memory.
 #[tokio::test(start_paused = true)]
 async fn what_waits_to_be_returned_is_bounded_too() {

@@ -68,7 +68,7 @@ fn section(out: &mut String, header: &str, keys: &[Key]) {
 }
 
 const EXAMPLE_TARGET: &str = r#"{ exec = { command = ["python3", "mailer.py"], in_flight = 64, timeout = "30s" } }"#;
-const ALTERNATIVES: &[&str] = &["url_file", "schedule"];
+const ALTERNATIVES: &[&str] = &["url_file", "schedule", "metrics_token_file"];
 
 fn inline(key: &Key) -> String {
     format!("{} = {}", key.name, value(key))

@@ -268,7 +268,12 @@ static HTTP: &[Key] = &[
         "Who may ask: none lets everybody on this machine, token only those with a token. Elsewhere it must be token.",
     ),
     optional("metrics_token", Kind::Password, r#""secret""#, "A token that may read metrics and nothing else."),
-    optional("metrics_token_file", Kind::Path, r#""/run/credentials/metrics""#, "A file with it."),
+    optional(
+        "metrics_token_file",
+        Kind::Path,
+        r#""/run/credentials/metrics""#,
+        "A file with it, instead of `metrics_token`.",
+    ),
     key("late", SOME, r#""5m""#, "How long a delivery may be due before /readyz says that the relay does not move."),
 ];
 
