@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use crate::desk::Actor;
 use crate::error::StoreError;
-use crate::view::{Accepted, Repaired, StoreStats};
+use crate::view::{Accepted, Found, Repaired, StoreStats};
 
 /// The upkeep of a store on a server. It works also where the store itself is refused.
 #[async_trait]
@@ -14,6 +14,9 @@ pub trait Upkeep: Send + Sync {
 
     /// How large things are, and who keeps the server from cleaning up.
     async fn stats(&self) -> Result<StoreStats, StoreError>;
+
+    /// What is wrong with the server, or will be: with the tables too, where they are there. Changes nothing.
+    async fn examine(&self) -> Result<Vec<Found>, StoreError>;
 
     /// Makes the next number larger than every one that was seen or is in the log. Audited.
     ///

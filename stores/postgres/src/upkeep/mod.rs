@@ -2,6 +2,7 @@
 //!
 //! Works on a store whose identity was not checked, because that is what it mends.
 
+mod examine;
 mod identity;
 mod roles;
 mod stats;
@@ -9,7 +10,7 @@ mod stats;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use postroom_core::view::{Accepted, Repaired, StoreStats};
+use postroom_core::view::{Accepted, Found, Repaired, StoreStats};
 use postroom_core::{Actor, StoreError, Upkeep};
 
 use crate::schema;
@@ -29,6 +30,16 @@ impl Upkeep for PostgresUpkeep {
         let inner = Arc::clone(&self.0);
         let work =
             self.0.db.read("measure", move |session| Box::pin(async move { stats::collect(session, &inner).await }));
+        work.await
+    }
+
+    async fn examine(&self) -> Result<Vec<Found>, StoreError> {
+        let tables = schema::is_current(&self.0.db).await?;
+        let inner = Arc::clone(&self.0);
+        let work = self
+            .0
+            .db
+            .read("examine", move |session| Box::pin(async move { examine::examine(session, &inner, tables).await }));
         work.await
     }
 
