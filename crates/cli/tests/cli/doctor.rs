@@ -274,3 +274,36 @@ to = {{ redis = {{ url = "redis://127.0.0.1:{}", stream = "{name}" }} }}
         assert!(one[0]["hint"].is_string(), "{one:#?}");
     }
 }
+
+#[cfg(feature = "nats")]
+#[test]
+fn a_stream_that_forgets_ids_earlier_than_a_route_retries_is_warned_of_with_the_command() {
+    use postroom_conformance::servers::OwnServer;
+    use postroom_conformance::servers::brokers::Nats;
+
+    let (world, nats) = (World::new(), OwnServer::start(&Nats).unwrap());
+    let config = |retry: &str| {
+        let text = format!(
+            r#"[store.main]
+url = "sqlite://shop.db"
+
+[[route]]
+name = "orders"
+{retry}
+to = {{ nats = {{ url = "nats://127.0.0.1:{}", stream = "ORDERS", subject = "orders.{{type}}", create = {{ subjects = ["orders.>"] }} }} }}
+"#,
+            nats.site.port
+        );
+        world.write("postroom.toml", &text);
+    };
+    config("");
+    world.ok(&["route", "test", "orders", "--type", "order.test"]);
+    let (_, found) = examined(&world, &[]);
+    let window = with(&found, "nats.duplicate_window");
+    assert!(window.len() == 1 && window[0]["level"] == "warning", "{found:#?}");
+    assert_eq!(window[0]["mend"], "nats stream edit ORDERS --dupe-window=39m");
+    assert_eq!(with(&found, "nats.one_replica").len(), 1, "{found:#?}");
+    config("retry = { attempts = 5 }");
+    let (_, found) = examined(&world, &[]);
+    assert_eq!(with(&found, "nats.duplicate_window").len(), 0, "{found:#?}");
+}

@@ -104,3 +104,98 @@ fn about_route(fleet: &Fleet<'_>, alive: &[&RelayRow], route: &RouteDetail) -> O
     let message = format!("nobody holds {free} of the {} lanes of route {name}", route.lanes.len());
     (free > 0).then(|| Found::warning("doctor.lanes_free", message))
 }
+
+#[cfg(test)]
+mod tests {
+    use postroom_core::view::{Counts, LaneRow, RouteStatus};
+    use postroom_core::{OnDead, OnFailure, Timestamp};
+
+    use super::*;
+
+    fn relay(name: &str, boot: &str, version: &str, alive: bool) -> RelayRow {
+        RelayRow {
+            store: "main".to_owned(),
+            relay: name.to_owned(),
+            boot: boot.to_owned(),
+            version: version.to_owned(),
+            alive,
+            started_at: Timestamp::UNIX_EPOCH,
+            seen_at: Timestamp::UNIX_EPOCH,
+            lanes: 0,
+            routes: vec!["orders".to_owned()],
+        }
+    }
+
+    fn route(name: &str, state: RouteState, holders: &[Option<&str>]) -> RouteDetail {
+        let lane = |(n, holder): (usize, Option<&str>)| LaneRow {
+            lane: u32::try_from(n).unwrap(),
+            holder: holder.map(str::to_owned),
+            term: 1,
+            hwm: 0,
+            unsettled: 0,
+            counts: Counts::default(),
+        };
+        RouteDetail {
+            status: RouteStatus {
+                store: "main".to_owned(),
+                route: name.to_owned(),
+                to: "noop".to_owned(),
+                state,
+                due: 0,
+                due_estimated: false,
+                oldest_due_seconds: 0.0,
+                rate: 0.0,
+                delivered: 0,
+                retrying: 0,
+                blocked_keys: 0,
+                dead: 0,
+                note: "kafka.timeout".to_owned(),
+            },
+            types: Vec::new(),
+            aggregate_type: Vec::new(),
+            tenant: Vec::new(),
+            start: "now".to_owned(),
+            on_failure: OnFailure::Block,
+            on_dead: OnDead::Hold,
+            registered_at: Timestamp::UNIX_EPOCH,
+            paused_by: None,
+            lanes: holders.iter().copied().enumerate().map(lane).collect(),
+        }
+    }
+
+    fn codes(relays: &[RelayRow], routes: &[RouteDetail], configured: &[&str]) -> Vec<String> {
+        let fleet = Fleet { store: "main", relays, routes, configured: configured.to_vec(), owned: true };
+        about(&fleet).into_iter().filter_map(|found| found.code).collect()
+    }
+
+    #[test]
+    fn relays_that_differ_share_a_name_or_are_overdue_are_told() {
+        let one = relay("a", "1", "1.0", true);
+        assert_eq!(codes(std::slice::from_ref(&one), &[], &["orders"]), Vec::<String>::new());
+        let old = relay("b", "2", "0.9", true);
+        assert_eq!(codes(&[one.clone(), old], &[], &[]), ["doctor.relay_versions"]);
+        assert_eq!(codes(&[one.clone(), relay("a", "2", "1.0", true)], &[], &[]), ["doctor.relay_twice"]);
+        let before = relay("a", "0", "1.0", false);
+        assert_eq!(codes(&[one.clone(), before], &[], &[]), Vec::<String>::new(), "it came back under its name");
+        assert_eq!(codes(&[one, relay("b", "0", "1.0", false)], &[], &[]), ["doctor.relay_overdue"]);
+    }
+
+    #[test]
+    fn routes_that_are_stopped_nobodys_or_not_held_are_told() {
+        let relays = [relay("a", "1", "1.0", true)];
+        let about = |route: RouteDetail, configured: &[&str]| codes(&relays, &[route], configured);
+        let held = [Some("a"), Some("a")];
+        assert_eq!(about(route("orders", RouteState::Running, &held), &["orders"]), Vec::<String>::new());
+        assert_eq!(
+            about(route("orders", RouteState::Running, &held), &[]),
+            Vec::<String>::new(),
+            "a live relay has it"
+        );
+        assert_eq!(about(route("orders", RouteState::Paused, &[None]), &["orders"]), Vec::<String>::new());
+        assert_eq!(about(route("orders", RouteState::BreakerOpen, &held), &["orders"]), ["doctor.route_stopped"]);
+        assert_eq!(about(route("old", RouteState::Orphan, &[None]), &["orders"]), ["doctor.route_orphan"]);
+        for free in [[Some("a"), None], [Some("a"), Some("gone")]] {
+            assert_eq!(about(route("orders", RouteState::Running, &free), &["orders"]), ["doctor.lanes_free"]);
+        }
+    }
+}
