@@ -5,6 +5,7 @@
 
 mod catalogue;
 mod desk;
+mod examine;
 mod ground;
 pub mod guess;
 mod inbox;

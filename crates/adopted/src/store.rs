@@ -42,7 +42,7 @@ pub struct AdoptedOptions {
 /// An adopted table; cheap to clone.
 #[derive(Clone)]
 pub struct Adopted {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
 }
 
 /// What every part of the store shares.

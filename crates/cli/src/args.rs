@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    adopt, audit, completions, config, dashboards, dead, event, explain, inbox, key, man, preset, prune, relay, replay,
-    route, schema, status, store,
+    adopt, audit, completions, config, dashboards, dead, doctor, event, explain, inbox, key, man, preset, prune, relay,
+    replay, route, schema, status, store,
 };
 use crate::dev;
 use crate::output::Format;
@@ -37,6 +37,9 @@ macro_rules! exits {
     };
     (online) => {
         "Exit codes: 0 fine · 1 failed · 2 usage or configuration · 7 something asked with --online would not work"
+    };
+    (doctor) => {
+        "Exit codes: 0 nothing is wrong, or only warnings · 1 failed · 2 usage or configuration · 7 something is wrong"
     };
     (schema) => {
         "Exit codes: 0 done · 1 failed · 2 usage, configuration or no schema · 4 it breaks consumers"
@@ -125,6 +128,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Event(event::EventCommand),
     Status(status::StatusArgs),
+    Doctor(doctor::DoctorArgs),
     #[command(subcommand)]
     Dead(dead::DeadCommand),
     Replay(replay::ReplayArgs),
@@ -186,7 +190,7 @@ mod tests {
         assert_eq!(
             leaves.join("\n"),
             "postroom dev\npostroom relay run\npostroom event append\npostroom event ls\npostroom event show\n\
-             postroom event tail\npostroom status\npostroom dead ls\npostroom dead show\npostroom dead replay\n\
+             postroom event tail\npostroom status\npostroom doctor\npostroom dead ls\npostroom dead show\npostroom dead replay\n\
              postroom dead discard\npostroom replay\npostroom route ls\npostroom route show\npostroom route pause\n\
              postroom route resume\npostroom route test\npostroom route forget\npostroom key ls\npostroom key unblock\n\
              postroom key skip-head\npostroom store migrate up\npostroom store migrate down\n\
@@ -215,6 +219,16 @@ mod tests {
             command.get_subcommands().for_each(each);
         }
         each(&Cli::command());
+    }
+
+    #[test]
+    fn every_command_that_an_alert_names_is_one() {
+        for alert in postroom_server::dashboards::ALERTS {
+            for command in alert.commands.iter().filter(|command| command.starts_with("postroom ")) {
+                let command = command.replace("{{ $labels.route }}", "orders");
+                Cli::try_parse_from(words(&command)).unwrap_or_else(|e| panic!("{}: {command}: {e}", alert.name));
+            }
+        }
     }
 
     /// Splits as a shell does, as far as the examples need it.

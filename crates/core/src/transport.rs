@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -68,6 +69,17 @@ pub enum Finding {
     Warning(&'static str, String, String),
     /// Deliveries would fail like this.
     Problem(Failure),
+    /// A second copy of an event is recognised for so long. Whether that is enough the caller knows: it has the retries.
+    Remembers {
+        /// The code of a warning that it is not.
+        code: &'static str,
+        /// Who remembers: `stream orders`.
+        what: String,
+        /// For how long.
+        lasts: Duration,
+        /// The command that changes it, up to where the new duration stands.
+        mend: String,
+    },
 }
 
 /// Why an event is dead.

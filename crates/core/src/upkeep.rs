@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use crate::desk::Actor;
 use crate::error::StoreError;
-use crate::view::{Accepted, Repaired, StoreStats, Vitals};
+use crate::view::{Accepted, Found, Repaired, StoreStats, Vitals};
 
 /// The upkeep of a store on a server. It works also where the store itself is refused.
 #[async_trait]
@@ -17,6 +17,9 @@ pub trait Upkeep: Send + Sync {
 
     /// What of it is watched all the time; cheap enough to be asked every few seconds.
     async fn vitals(&self) -> Result<Vitals, StoreError>;
+
+    /// What is wrong with the server, or will be: with the tables too, where they are there. Changes nothing.
+    async fn examine(&self) -> Result<Vec<Found>, StoreError>;
 
     /// Makes the next number larger than every one that was seen or is in the log. Audited.
     ///

@@ -1,6 +1,7 @@
 //! What a desk shows: plain records, the same in tables, JSON, API and console.
 
 mod events;
+mod found;
 mod upkeep;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use crate::delivery::DeliveryState;
 use crate::route::{OnDead, OnFailure, RouteState};
 
 pub use events::{AttemptRow, EventRow, RouteTimeline, Timeline};
+pub use found::{Found, Level};
 pub use upkeep::{Accepted, Horizon, LeafStats, Repaired, StoreStats, TableStats, Vitals};
 
 /// A delivery that did not go straight through.

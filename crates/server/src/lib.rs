@@ -1,12 +1,13 @@
 //! From configuration to running relays: knows every store and transport.
 //!
 //! [`config`] reads what people wrote, [`stores`] and [`transports`] make the parts, [`relay`] runs them and [`reload`] runs them anew, [`supervisor`] tells systemd how it does, [`online`] asks whether they would
-//! work, [`adopt`] what an outbox table that is there already is like. [`operating`] is what a running relay shows of itself: its [`metrics`] and its
+//! work, [`doctor`] what is wrong with them, [`adopt`] what an outbox table that is there already is like. [`operating`] is what a running relay shows of itself: its [`metrics`] and its
 //! [`health`], over [`http`].
 
 pub mod adopt;
 pub mod config;
 pub mod dashboards;
+pub mod doctor;
 pub mod health;
 pub mod http;
 pub mod metrics;

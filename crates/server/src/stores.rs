@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use postroom_adopted::{Adopted, AdoptedOptions, Ground, Migrate};
+use postroom_core::view::Found;
 use postroom_core::{Limits, Schema, Store, StoreError, StoreErrorKind, Upkeep};
 #[cfg(feature = "postgres")]
 use postroom_postgres::{Pooler, Postgres, PostgresGround, PostgresOptions};
@@ -69,6 +70,21 @@ pub async fn open_upkeep(store: &StoreConfig) -> Result<Arc<dyn Upkeep>, StoreEr
         let message = format!("store `{}` has no server to look after", store.name);
         StoreError::new(StoreErrorKind::Invalid, "open", message).hint("only a store on PostgreSQL has")
     })
+}
+
+/// What is to be said of a store's database, also where [`open`] refuses. Changes nothing.
+pub async fn examine_database(store: &StoreConfig) -> Result<Vec<Found>, StoreError> {
+    match store.url.scheme() {
+        "sqlite" => Sqlite::open_unmigrated(sqlite(store)).await?.examine().await,
+        _ => open_upkeep(store).await?.examine().await,
+    }
+}
+
+/// What is to be said of the table a store adopts, if it adopts one. Changes nothing.
+pub async fn examine_table(store: &StoreConfig, limits: Limits) -> Result<Vec<Found>, StoreError> {
+    let Some(layout) = &store.layout else { return Ok(Vec::new()) };
+    let options = AdoptedOptions { name: store.name.clone(), layout: layout.clone(), limits, migrate: Migrate::Never };
+    Adopted::open(options, ground(store).await?).await?.examine().await
 }
 
 /// The SQL that would make or mend a store's tables. Changes nothing, makes nothing.

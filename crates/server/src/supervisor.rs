@@ -43,9 +43,9 @@ impl Supervisor {
             } else if !stopping && !self.health.routes().is_empty() && told != status {
                 let state = NotifyState::Status(&status);
                 if ready {
-                    say(&[state])
+                    say(&[state]);
                 } else {
-                    say(&[NotifyState::Ready, state])
+                    say(&[NotifyState::Ready, state]);
                 }
                 (ready, told) = (true, status);
             }

@@ -14,7 +14,7 @@ use sqlx::{Executor, PgPool, Postgres, Transaction};
 use tokio::task::JoinError;
 
 use crate::error::Fault;
-use crate::options::PostgresOptions;
+use crate::options::{Pooler, PostgresOptions};
 use crate::sql::Sql;
 use pool::{ACQUIRE_TIMEOUT, Lent, Pool, answers};
 
@@ -66,6 +66,8 @@ pub(crate) struct Database {
     servers: reach::Servers,
     /// Whether a pooler gives each transaction another session.
     pub(crate) pooled: bool,
+    /// Whether that was found out, and not told.
+    pub(crate) pooled_by_probe: bool,
     doubt: Doubt,
 }
 
@@ -112,6 +114,7 @@ impl Database {
             servers,
             place,
             pooled,
+            pooled_by_probe: pooled && options.pooler == Pooler::Auto,
             doubt,
         })
     }

@@ -105,6 +105,11 @@ pub(crate) async fn check(db: &Database) -> Result<(), StoreError> {
     }
 }
 
+/// Whether the tables are there in the version this build needs.
+pub(crate) async fn is_current(db: &Database) -> Result<bool, StoreError> {
+    Ok(db.read("examine", |session| Box::pin(version(session))).await? == NEEDS)
+}
+
 /// What was fixed when the tables were made; an error when the options ask for something else.
 pub(crate) async fn ring(db: &Database, options: &PostgresOptions) -> Result<Ring, StoreError> {
     let there = db

@@ -35,6 +35,8 @@ const SQLITE_NEEDED: (u32, u32, u32) = (3, 51, 3);
 #[derive(Debug)]
 pub(crate) struct Database {
     pub(crate) path: String,
+    /// Whether it was opened for looking only.
+    pub(crate) read_only: bool,
     pub(crate) pool: SqlitePool,
     readers: SqlitePool,
     takers: SqlitePool,
@@ -89,6 +91,7 @@ impl Database {
             connect: connect.clone(),
             ear: Mutex::default(),
             path,
+            read_only: options.read_only,
             file: None,
         };
         // The first connection is made by hand: a pool would try again and again, and then say only that it timed out.

@@ -28,6 +28,7 @@ mod database;
 mod desk;
 mod error;
 mod events;
+mod examine;
 mod inbox;
 mod options;
 mod release;

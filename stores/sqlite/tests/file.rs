@@ -222,3 +222,18 @@ async fn the_plan_of_a_file_that_is_not_there_makes_it_whole() {
     Sqlite::open(options()).await.unwrap();
     assert_eq!(Sqlite::plan(options()).await.unwrap(), "");
 }
+
+#[tokio::test]
+async fn a_file_is_examined_and_what_keeps_a_relay_from_it_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("shop.db");
+    let found = Sqlite::create(&path).await.unwrap().examine().await.unwrap();
+    assert!(found.iter().all(|found| found.code.is_none()), "{found:?}");
+    assert!(found[0].message.contains("is read by SQLite 3."), "{found:?}");
+    let slow = SqliteConnectOptions::new().filename(&path).journal_mode(sqlx::sqlite::SqliteJournalMode::Delete);
+    SqlitePoolOptions::new().connect_with(slow).await.unwrap().close().await;
+    let looking = SqliteOptions::new("main", format!("sqlite://{}?mode=ro", path.display()));
+    let found = Sqlite::open(looking).await.unwrap().examine().await.unwrap();
+    let codes: Vec<_> = found.iter().filter_map(|found| found.code.as_deref()).collect();
+    assert_eq!(codes, ["doctor.journal_mode", "doctor.read_only"]);
+}

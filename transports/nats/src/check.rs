@@ -1,17 +1,12 @@
 //! What `config check --online` looks up: the server, the stream, whether the subject is one of its, and how much an
 //! acknowledgement is worth there. Changes nothing.
 
-use std::time::Duration;
-
 use async_nats::jetstream::stream::{Info, StorageType};
-use postroom_core::{Finding, Template, units};
+use postroom_core::{Finding, Template};
 
 use crate::connection::Connection;
 use crate::failures;
 use crate::options::NatsOptions;
-
-/// A shorter memory for ids than the server's own default is somebody's choice, and rarely a good one here.
-const DUPLICATE_WINDOW_MIN: Duration = Duration::from_mins(2);
 
 pub(crate) async fn check(options: &NatsOptions, name: &str) -> Vec<Finding> {
     let mut connection = match Connection::open(options, name).await {
@@ -59,15 +54,11 @@ fn stream_findings(name: &str, stream: &Info, options: &NatsOptions) -> Vec<Find
             Finding::Problem(failures::no_stream(name, &why))
         }
     });
-    let window = units::format_duration(config.duplicate_window);
-    findings.push(if config.duplicate_window < DUPLICATE_WINDOW_MIN {
-        warning(
-            "nats.duplicate_window",
-            &format!("remembers ids for {window} only"),
-            "an event sent again later than that is stored twice; raise duplicate_window to 2m or more",
-        )
-    } else {
-        Finding::Fine(format!("stream {name} remembers ids for {window}: a second copy within that is not stored"))
+    findings.push(Finding::Remembers {
+        code: "nats.duplicate_window",
+        what: format!("stream {name}"),
+        lasts: config.duplicate_window,
+        mend: format!("nats stream edit {name} --dupe-window="),
     });
     if config.storage == StorageType::Memory {
         let next = "what it acknowledged is gone when its servers stop; use file storage";

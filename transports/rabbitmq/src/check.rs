@@ -9,13 +9,14 @@ use crate::connection::{Connection, Ending};
 use crate::driver::{GOODBYE, Setting};
 use crate::failures;
 use crate::options::{RabbitMqOptions, Unroutable};
-use crate::topology::setup::{find_exchange, find_queue};
+use crate::topology::setup::{Level, find_exchange, find_queue};
 use crate::topology::{Mode, Topology};
 use crate::wire::decode::Closing;
-use crate::wire::encode;
+use crate::wire::encode::{self, Value};
 
 const ACCESS_REFUSED: u16 = 403;
 const NOT_FOUND: u16 = 404;
+const PRECONDITION_FAILED: u16 = 406;
 /// An exchange that nobody has.
 const NOWHERE: &str = "postroom.check.nowhere";
 
@@ -118,7 +119,7 @@ async fn default_exchange(
 ) -> Result<(), Ending> {
     let Some(queue) = options.routing_key.fixed() else { return Ok(()) };
     match find_queue(connection, queue).await? {
-        Some(level) => findings.push(queue_found(queue, level.messages, level.consumers)),
+        Some(level) => queue_found(connection, queue, level, findings).await?,
         None => findings.extend(
             failures::unroutable(options.unroutable, options.exchange_name(), &format!("no queue {queue}"))
                 .map(Finding::Problem),
@@ -140,10 +141,10 @@ async fn topology_found(
     }
     for queue in queues {
         let name = queue.name();
-        findings.push(match find_queue(connection, &name).await? {
-            Some(level) => queue_found(&name, level.messages, level.consumers),
-            None => missing(topology.mode, &format!("queue {name}")),
-        });
+        match find_queue(connection, &name).await? {
+            Some(level) => queue_found(connection, &name, level, findings).await?,
+            None => findings.push(missing(topology.mode, &format!("queue {name}"))),
+        }
     }
     Ok(())
 }
@@ -155,6 +156,36 @@ fn missing(mode: Mode, what: &str) -> Finding {
     }
 }
 
-fn queue_found(name: &str, messages: u32, consumers: u32) -> Finding {
-    Finding::Fine(format!("queue {name} has {messages} messages and {consumers} consumers"))
+async fn queue_found(
+    connection: &mut Connection,
+    name: &str,
+    level: Level,
+    findings: &mut Vec<Finding>,
+) -> Result<(), Ending> {
+    let Level { messages, consumers } = level;
+    findings.push(Finding::Fine(format!("queue {name} has {messages} messages and {consumers} consumers")));
+    if is_transient(connection, name).await? {
+        findings.push(Finding::Warning(
+            "rabbitmq.transient",
+            format!("queue {name} is not durable: a restart of its node takes it away, with every event in it"),
+            "delete it and declare it durable, best as a quorum queue".to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+/// Whether a queue goes when its node stops.
+///
+/// It is declared as durable, with an argument that no queue can have: the broker first compares what is there, and says
+/// where it differs; it never makes such a queue. Who may not declare cannot ask, and is told nothing.
+async fn is_transient(connection: &mut Connection, name: &str) -> Result<bool, Ending> {
+    encode::queue_declare(connection.output(), name, Some(&[("x-message-ttl", Value::Text("never"))]));
+    match connection.ask().await {
+        Err(Ending::Channel(Closing { code, text })) if code == PRECONDITION_FAILED || code == ACCESS_REFUSED => {
+            connection.open_channel().await?;
+            Ok(code == PRECONDITION_FAILED && text.contains("inequivalent arg 'durable'"))
+        }
+        Ok(other) => Err(Ending::Garbled(format!("{other:?} for a queue that cannot be"))),
+        Err(ending) => Err(ending),
+    }
 }

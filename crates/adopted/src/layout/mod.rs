@@ -261,7 +261,7 @@ impl Layout {
     }
 
     /// Whether one relay at a time owns the table.
-    pub(crate) fn has_owner(&self) -> bool {
+    pub fn has_owner(&self) -> bool {
         self.claim == Claim::Lease
     }
 

@@ -69,8 +69,15 @@ impl Survey {
     }
 }
 
-/// Looks at a table.
+/// Looks at a table and at a sample of its rows.
 pub async fn survey(ground: &Arc<dyn Ground>, table: &TableName) -> Result<Survey, StoreError> {
+    let mut survey = catalogued(ground, table).await?;
+    sample::add(ground.as_ref(), &mut survey.facts).await?;
+    Ok(survey)
+}
+
+/// What the catalogue says of a table; no row is read.
+pub(crate) async fn catalogued(ground: &Arc<dyn Ground>, table: &TableName) -> Result<Survey, StoreError> {
     let found = ground.table(table).await.map_err(|error| with_grant(error, table))?;
     let Some((name, columns)) = found else { return Err(no_table(ground, table).await) };
     let (kind, rights, hidden) = catalogue::relation(ground.as_ref(), &name).await?;
@@ -85,8 +92,7 @@ pub async fn survey(ground: &Arc<dyn Ground>, table: &TableName) -> Result<Surve
         return Err(StoreError::new(StoreErrorKind::Refused, "adopt", message)
             .hint(format!("run as its owner: {}", grant("select, update", &name, &rights.user))));
     }
-    let mut facts = catalogue::facts(ground.as_ref(), name, &columns).await?;
-    sample::add(ground.as_ref(), &mut facts).await?;
+    let facts = catalogue::facts(ground.as_ref(), name, &columns).await?;
     Ok(Survey { facts, columns, rights, hidden, schema: ground.schema().to_owned() })
 }
 

@@ -4,17 +4,16 @@ use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 
+use postroom_core::view::Level;
 use postroom_server::config;
-use postroom_server::online::{self, Found, Level};
+use postroom_server::online;
 use serde_json::json;
 
 use crate::app::App;
 use crate::args::help;
+use crate::commands::finding;
 use crate::exit::{Exit, Failed, Outcome};
-use crate::output::{Table, count, note, plain, print, print_lines};
-
-/// Longest message of a finding in a line; JSON has the whole.
-const MESSAGE_CHARS_MAX: usize = 500;
+use crate::output::{Table, count, note, print, print_lines};
 
 /// Write, check and show the configuration
 #[derive(Debug, clap::Subcommand)]
@@ -101,25 +100,9 @@ async fn check(app: &App, online: bool) -> Outcome {
         let (stores, routes) = (count(stores.len() as u64, "store"), count(routes.len() as u64, "route"));
         let well = if works { "is fine" } else { "has no mistakes, but not all of it would work" };
         let file = format!("{file} {well}: {stores}, {routes}");
-        found.iter().flatten().fold(file, |text, found| format!("{text}\n{}", line(found)))
+        found.iter().flatten().fold(file, |text, found| format!("{text}\n{}", finding::line(found)))
     })?;
     Ok(if works { Exit::Done } else { Exit::CheckFailed })
-}
-
-fn line(found: &Found) -> String {
-    let level = match found.level {
-        Level::Fine => "ok",
-        Level::Warning => "warning",
-        Level::Problem => "problem",
-    };
-    let about = match (&found.store, &found.route) {
-        (Some(store), _) => format!("store {store}"),
-        (_, Some(route)) => format!("route {route}"),
-        _ => String::new(),
-    };
-    let code = found.code.as_ref().map_or_else(String::new, |code| format!("{code}: "));
-    let hint = found.hint.as_ref().map_or_else(String::new, |hint| format!("\n         hint: {hint}"));
-    format!("{level:<8} {about}: {code}{}{hint}", plain(&found.message, MESSAGE_CHARS_MAX))
 }
 
 fn show(app: &App, origin: bool) -> Outcome {

@@ -1,6 +1,6 @@
 //! `postroom explain CODE`: what a code means, and what to do.
 
-use postroom_core::codes::Code;
+use postroom_core::codes::{Code, plain};
 use serde_json::json;
 
 use crate::app::App;
@@ -45,18 +45,4 @@ fn list(app: &App) -> Outcome {
         table
     })?;
     Ok(Exit::Done)
-}
-
-/// Without the marks of a page: a link is its text.
-fn plain(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, link)) = rest.split_once('[') {
-        plain.push_str(before);
-        let Some((words, after)) = link.split_once("](") else { break };
-        plain.push_str(words);
-        rest = after.split_once(')').map_or("", |(_, after)| after);
-    }
-    plain.push_str(rest);
-    plain
 }

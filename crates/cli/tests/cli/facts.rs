@@ -87,10 +87,12 @@ fn every_failure_code_is_explained_and_every_explained_code_exists() {
     assert_eq!(explained, codes, "crates/core/src/codes, left, and what the sources say, right");
 }
 
-/// The codes of the failures that a source makes: the first text in the call.
+/// The codes of the failures and findings that a source makes: the first text in the call.
 fn codes_in(source: &str) -> Vec<String> {
     let mut codes = Vec::new();
-    for call in ["::transient(", "::permanent(", "::unavailable(", "Failure::new(", "Problem::new(", "Self::new("] {
+    let failures = ["::transient(", "::permanent(", "::unavailable(", "Failure::new(", "Problem::new(", "Self::new("];
+    let findings = ["warning(", "Warning(", ".warn(", "Found::problem(", "Remembers {", "K::"];
+    for call in failures.into_iter().chain(findings) {
         for (at, _) in source.match_indices(call) {
             let text = source[at..].split('"').nth(1).unwrap_or_default();
             codes.extend(Some(text.to_owned()).filter(|text| is_code(text)));

@@ -10,6 +10,7 @@ mod append;
 mod contracts;
 mod dev;
 mod docs;
+mod doctor;
 mod facts;
 mod http;
 mod look;

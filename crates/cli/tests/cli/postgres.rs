@@ -16,7 +16,7 @@ use crate::world::{Running, Said, World};
 pub(crate) struct Shop {
     pub(crate) world: World,
     pub(crate) database: Database,
-    runtime: tokio::runtime::Runtime,
+    pub(crate) runtime: tokio::runtime::Runtime,
 }
 
 impl Shop {
@@ -30,7 +30,7 @@ impl Shop {
     }
 
     /// A database with the tables that `plan` prints.
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let shop = Self::bare();
         let plan = shop.world.ok(&["store", "migrate", "plan"]);
         shop.sql(&plan);

@@ -9,8 +9,8 @@ pub(super) const SECTION: Section = Section {
         Code {
             code: "http.unauthorized",
             kind: "401",
-            cause: "no token came with the request, or none that is known: wrong, expired, revoked",
-            next: "send `Authorization: Bearer TOKEN`; `postroom token create` makes one",
+            cause: "no token came with the request, or none that is known",
+            next: "send `Authorization: Bearer TOKEN`; `http.metrics_token` is the one that reads metrics",
         },
         Code {
             code: "http.not_found",

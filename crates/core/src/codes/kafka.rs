@@ -108,5 +108,35 @@ pub(super) const SECTION: Section = Section {
             cause: "the relay stopped first",
             next: "none: it is sent again",
         },
+        Code {
+            code: "kafka.password_in_clear",
+            kind: "warning",
+            cause: "a login by password without TLS",
+            next: "add `tls`, or use `mechanism = \"scram-sha-512\"`",
+        },
+        Code {
+            code: "kafka.acks",
+            kind: "warning",
+            cause: "`acks` is not `all`: a broker that dies loses events",
+            next: "`acks = \"all\"`, unless these events may be lost",
+        },
+        Code {
+            code: "kafka.one_replica",
+            kind: "warning",
+            cause: "the topic has one replica",
+            next: "give it three, and `min.insync.replicas` 2",
+        },
+        Code {
+            code: "kafka.in_sync_min",
+            kind: "warning",
+            cause: "`min.insync.replicas` is 1: acknowledged may mean by one broker only",
+            next: "set it to 2",
+        },
+        Code {
+            code: "kafka.limits_unknown",
+            kind: "warning",
+            cause: "the topic's configuration may not be read, so too large events are found by trying",
+            next: "grant the user `DESCRIBE_CONFIGS` on it",
+        },
     ],
 };

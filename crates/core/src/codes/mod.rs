@@ -2,6 +2,7 @@
 
 mod consumer;
 mod contract;
+mod doctor;
 mod exec;
 mod handler;
 mod http;
@@ -52,6 +53,7 @@ pub const SECTIONS: &[Section] = &[
     webhook::SECTION,
     consumer::SECTION,
     http::SECTION,
+    doctor::SECTION,
     other::SECTION,
 ];
 
@@ -81,4 +83,29 @@ pub fn page() -> String {
         page.push('\n');
     }
     page.trim_end().to_owned()
+}
+
+/// A text of a code without the marks of a page: a link is its text.
+pub fn plain(text: &str) -> String {
+    let (mut plain, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some((before, after)) = rest.split_once('[') {
+        plain.push_str(before);
+        let link = after.split_once("](").and_then(|(words, to)| Some((words, to.split_once(')')?.1)));
+        // A bracket that opens none stands for itself.
+        let (words, after) = link.unwrap_or(("[", after));
+        plain.push_str(words);
+        rest = after;
+    }
+    plain + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_its_text_and_a_bracket_stays() {
+        assert_eq!(plain("see [what is needed](nats.md#logging-in), or wait"), "see what is needed, or wait");
+        assert_eq!(plain("add a `[[route]]`"), "add a `[[route]]`");
+    }
 }

@@ -108,5 +108,24 @@ pub(super) const SECTION: Section = Section {
             cause: "the relay stopped first",
             next: "none: it is sent again",
         },
+        Code {
+            code: "nats.subjects",
+            kind: "warning",
+            cause: "the stream does not take every subject that `subject` can make",
+            next: "widen the stream's subjects",
+        },
+        Code {
+            code: "nats.duplicate_window",
+            kind: "warning",
+            cause: "the stream remembers ids for a shorter time than an event may be sent again: lease and all retries",
+            next: "`nats stream edit STREAM --dupe-window=…`, fewer or shorter retries, or an inbox at the consumers",
+        },
+        Code { code: "nats.memory", kind: "warning", cause: "the stream is kept in memory", next: "use file storage" },
+        Code {
+            code: "nats.one_replica",
+            kind: "warning",
+            cause: "the stream is on one server, which acknowledges before its disk has the event",
+            next: "three replicas, or `sync_interval: always`",
+        },
     ],
 };

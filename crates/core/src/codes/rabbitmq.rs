@@ -132,5 +132,11 @@ pub(super) const SECTION: Section = Section {
             cause: "the relay stopped first",
             next: "none: it is sent again",
         },
+        Code {
+            code: "rabbitmq.transient",
+            kind: "warning",
+            cause: "the queue is not durable: a restart of its node takes it away, with every event in it",
+            next: "delete it and declare it durable, best as a quorum queue",
+        },
     ],
 };

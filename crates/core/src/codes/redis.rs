@@ -108,5 +108,29 @@ pub(super) const SECTION: Section = Section {
             cause: "the relay stopped first",
             next: "none: it is sent again",
         },
+        Code {
+            code: "redis.unseen",
+            kind: "warning",
+            cause: "the user may not look at what is to be checked",
+            next: "allow it, or look yourself",
+        },
+        Code {
+            code: "redis.eviction",
+            kind: "warning",
+            cause: "`maxmemory-policy` lets the server remove streams when its memory is full",
+            next: "`CONFIG SET maxmemory-policy noeviction`, and in its file",
+        },
+        Code {
+            code: "redis.not_durable",
+            kind: "warning",
+            cause: "a restart of the server loses events that it took",
+            next: "`appendonly yes` and `appendfsync everysec` or `always`, or `wait_replicas`",
+        },
+        Code {
+            code: "redis.trimmed",
+            kind: "warning",
+            cause: "the stream has reached `maxlen`: its oldest entries go, read or not",
+            next: "raise `maxlen` if consumers are behind",
+        },
     ],
 };

@@ -90,5 +90,17 @@ pub(super) const SECTION: Section = Section {
             cause: "the relay stopped first",
             next: "none: it is sent again",
         },
+        Code {
+            code: "webhook.plain",
+            kind: "warning",
+            cause: "`http://`: everybody on the way can read the events",
+            next: "`https://`",
+        },
+        Code {
+            code: "webhook.unsigned",
+            kind: "warning",
+            cause: "requests are not signed: the receiver cannot know who sent them",
+            next: "`postroom webhook key`, on both sides",
+        },
     ],
 };

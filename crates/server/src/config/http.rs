@@ -31,7 +31,7 @@ impl Read<'_> {
         };
         if !address.ip().is_loopback() && auth == HttpAuth::None {
             let message = format!("{address} can be reached from other machines, and everybody could ask and act");
-            let hint = "set http.auth = \"token\" and make tokens with `postroom token create`, or listen on 127.0.0.1";
+            let hint = "set http.auth = \"token\" and http.metrics_token, or listen on 127.0.0.1";
             self.problems.at(&node.place, message, Some(hint.to_owned()));
             return None;
         }

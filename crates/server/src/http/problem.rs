@@ -20,7 +20,7 @@ impl Problem {
 
     /// No token, or none that is known: which of them is nobody's business.
     pub(crate) fn unauthorized() -> Self {
-        let detail = "a token is needed, as `Authorization: Bearer TOKEN`; make one with `postroom token create`";
+        let detail = "a token is needed, as `Authorization: Bearer TOKEN`";
         Self::new(StatusCode::UNAUTHORIZED, "http.unauthorized", detail)
     }
 }

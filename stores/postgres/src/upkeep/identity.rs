@@ -46,7 +46,8 @@ pub(super) async fn repair(
     Ok(found)
 }
 
-async fn look(session: &mut Session, inner: &Inner) -> Result<Repaired, Fault> {
+/// Where the sequence stands, and where it must.
+pub(super) async fn look(session: &mut Session, inner: &Inner) -> Result<Repaired, Fault> {
     let query = session.sql.query(include_str!("../sql/upkeep/sequence.sql"));
     let row = query.fetch_one(&mut *session.conn).await?;
     let (last_number, greatest): (i64, i64) = (row.try_get("last_number")?, row.try_get("greatest")?);

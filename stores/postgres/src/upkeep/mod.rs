@@ -2,6 +2,7 @@
 //!
 //! Works on a store whose identity was not checked, because that is what it mends.
 
+mod examine;
 mod identity;
 mod roles;
 mod stats;
@@ -9,7 +10,7 @@ mod stats;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use postroom_core::view::{Accepted, Repaired, StoreStats, Vitals};
+use postroom_core::view::{Accepted, Found, Repaired, StoreStats, Vitals};
 use postroom_core::{Actor, StoreError, Upkeep};
 
 use crate::schema;
@@ -34,6 +35,16 @@ impl Upkeep for PostgresUpkeep {
 
     async fn vitals(&self) -> Result<Vitals, StoreError> {
         self.0.db.read("measure", move |session| Box::pin(async move { stats::vitals(session).await })).await
+    }
+
+    async fn examine(&self) -> Result<Vec<Found>, StoreError> {
+        let tables = schema::is_current(&self.0.db).await?;
+        let inner = Arc::clone(&self.0);
+        let work = self
+            .0
+            .db
+            .read("examine", move |session| Box::pin(async move { examine::examine(session, &inner, tables).await }));
+        work.await
     }
 
     async fn repair(&self, dry_run: bool, actor: &Actor) -> Result<Repaired, StoreError> {

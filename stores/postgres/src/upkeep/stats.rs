@@ -34,7 +34,7 @@ async fn number(session: &mut Session, text: &'static str) -> Result<i64, Fault>
     Ok(session.sql.scalar(text).fetch_one(&mut *session.conn).await?)
 }
 
-async fn leaves(session: &mut Session, inner: &Inner) -> Result<Vec<LeafStats>, Fault> {
+pub(super) async fn leaves(session: &mut Session, inner: &Inner) -> Result<Vec<LeafStats>, Fault> {
     let query = session.sql.query(include_str!("../sql/upkeep/leaves.sql")).bind(inner.clock());
     let rows = query.fetch_all(&mut *session.conn).await?;
     let mut leaves = Vec::new();
@@ -84,7 +84,7 @@ async fn tables(session: &mut Session, inner: &Inner) -> Result<Vec<TableStats>,
     rows.iter().map(table).collect()
 }
 
-async fn horizon(session: &mut Session) -> Result<Option<Horizon>, Fault> {
+pub(super) async fn horizon(session: &mut Session) -> Result<Option<Horizon>, Fault> {
     let query = session.sql.query(include_str!("../sql/upkeep/horizon.sql"));
     let Some(row) = query.fetch_optional(&mut *session.conn).await? else { return Ok(None) };
     Ok(Some(Horizon {
@@ -103,6 +103,6 @@ pub(super) async fn vitals(session: &mut Session) -> Result<Vitals, Fault> {
     Ok(Vitals { horizon_age: age(row.try_get("horizon")?), oldest_writer_age: age(row.try_get("writer")?) })
 }
 
-fn time(row: &PgRow, column: &str) -> Result<Option<postroom_core::Timestamp>, sqlx::Error> {
+pub(super) fn time(row: &PgRow, column: &str) -> Result<Option<postroom_core::Timestamp>, sqlx::Error> {
     Ok(row.try_get::<Option<Time>, _>(column)?.map(|at| timestamp(at.0)))
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may panic")]
 
 mod bench;
+mod examine;
 mod identity;
 mod roles;
 mod tables;

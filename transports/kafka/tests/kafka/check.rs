@@ -18,6 +18,7 @@ async fn found(options: KafkaOptions) -> Vec<String> {
         Finding::Fine(message) => format!("fine: {message}"),
         Finding::Warning(code, message, _) => format!("warning {code}: {message}"),
         Finding::Problem(failure) => format!("problem {}: {}", failure.code, failure.error),
+        Finding::Remembers { code, .. } => panic!("{code}"),
     };
     findings.into_iter().map(line).collect()
 }

@@ -23,6 +23,7 @@ async fn check(options: NatsOptions) -> Vec<String> {
             format!("warning {code}: {what}")
         }
         Finding::Problem(failure) => format!("problem {}", failure.code),
+        Finding::Remembers { code, what, lasts, mend } => format!("{code}: {what} for {lasts:?}, {mend}"),
     };
     findings.into_iter().map(word).collect()
 }
@@ -34,7 +35,7 @@ async fn server_subject_window_and_what_an_acknowledgement_is_worth_are_shown() 
     let expected = [
         format!("nats://127.0.0.1:{port} is NATS 2.9.10; it takes messages up to 1048576 bytes"),
         format!("stream {name} takes {name}.{{type}}"),
-        format!("stream {name} remembers ids for 2m: a second copy within that is not stored"),
+        format!("nats.duplicate_window: stream {name} for 120s, nats stream edit {name} --dupe-window="),
         format!("warning nats.one_replica: stream {name} is on one server"),
     ];
     assert_eq!(check(stream.options(port, LONG)).await, expected);
@@ -42,7 +43,7 @@ async fn server_subject_window_and_what_an_acknowledgement_is_worth_are_shown() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn memory_a_short_window_and_subjects_left_out_are_warned_of() {
+async fn memory_and_subjects_left_out_are_warned_of() {
     let stream = Stream::missing(port()).await;
     let name = stream.name.clone();
     stream
@@ -56,7 +57,7 @@ async fn memory_a_short_window_and_subjects_left_out_are_warned_of() {
             "warning nats.subjects: stream {name} takes {name}.*; not every subject that {name}.{{type}} can make is one \
              of them"
         ),
-        format!("warning nats.duplicate_window: stream {name} remembers ids for 30s only"),
+        format!("nats.duplicate_window: stream {name} for 30s, nats stream edit {name} --dupe-window="),
         format!("warning nats.memory: stream {name} is kept in memory"),
     ];
     assert_eq!(check(stream.options(port(), LONG)).await[1..], expected);

@@ -1,5 +1,7 @@
 //! What `check` finds, and that it changes nothing.
 
+use lapin::options::{QueueDeclareOptions, QueueDeleteOptions};
+use lapin::types::FieldTable;
 use postroom_conformance::servers::Servers;
 use postroom_conformance::servers::brokers::{LIMITED_USER, PASSWORD};
 use postroom_core::{Finding, Template, Transport as _};
@@ -8,14 +10,15 @@ use postroom_tls::TlsFiles;
 
 use crate::place::{Place, Proxied, options, transport, url};
 
-/// What is fine, as it is said; problems by their code and what they say.
+/// What is fine, as it is said; warnings and problems by their code and what they say.
 async fn found(options: RabbitMqOptions) -> (Vec<String>, Vec<(String, String)>) {
     let (mut fine, mut problems) = (Vec::new(), Vec::new());
     for finding in transport(options).check().await {
         match finding {
             Finding::Fine(text) => fine.push(text),
             Finding::Problem(failure) => problems.push((failure.code.into_owned(), failure.error)),
-            Finding::Warning(code, ..) => panic!("{code}"),
+            Finding::Warning(code, text, _) => problems.push((format!("warning {code}"), text)),
+            Finding::Remembers { code, .. } => panic!("{code}"),
         }
     }
     (fine, problems)
@@ -112,4 +115,22 @@ async fn a_topology_is_looked_at_and_nothing_is_made() {
     ];
     assert_eq!(said, expected);
     assert!(problems.iter().all(|(code, _)| code == "rabbitmq.topology"));
+}
+
+#[tokio::test]
+async fn a_queue_that_a_restart_takes_away_is_warned_of_and_asking_changes_nothing() {
+    let place = Place::shared().await;
+    let name = format!("{}.transient", place.name);
+    let transient = QueueDeclareOptions::default();
+    place.channel.queue_declare(name.clone().into(), transient, FieldTable::default()).await.unwrap();
+    for (queue, warned) in [(&name, true), (&place.name, false)] {
+        let to = RabbitMqOptions { routing_key: Template::parse(queue, &[]).unwrap(), ..options(&url(place.port), "") };
+        let (fine, found) = found(to).await;
+        let codes: Vec<&str> = found.iter().map(|(code, _)| code.as_str()).collect();
+        assert_eq!(codes, if warned { vec!["warning rabbitmq.transient"] } else { vec![] }, "{found:?}");
+        assert!(fine[1].starts_with(&format!("queue {queue} has 0 messages")), "{fine:?}");
+    }
+    let still = place.channel.queue_declare(name.clone().into(), transient, FieldTable::default()).await;
+    assert!(still.is_ok(), "it is another queue now: {still:?}");
+    place.channel.queue_delete(name.into(), QueueDeleteOptions::default()).await.unwrap();
 }

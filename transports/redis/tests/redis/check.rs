@@ -17,6 +17,7 @@ async fn check(options: RedisOptions) -> Vec<String> {
             format!("warning {code}: {what}")
         }
         Finding::Problem(failure) => format!("problem {}", failure.code),
+        Finding::Remembers { code, .. } => panic!("{code}"),
     };
     findings.into_iter().map(word).collect()
 }

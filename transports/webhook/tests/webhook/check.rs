@@ -16,6 +16,7 @@ async fn check(options: WebhookOptions) -> Vec<String> {
         Finding::Fine(text) => format!("fine: {text}"),
         Finding::Warning(code, text, hint) => format!("{code}: {text}; {hint}"),
         Finding::Problem(failure) => format!("{}: {}", failure.code, failure.error),
+        Finding::Remembers { code, .. } => panic!("{code}"),
     };
     findings.into_iter().map(told).collect()
 }

@@ -1,0 +1,202 @@
+//! Codes: what `doctor` and `config check --online` say of stores, relays and the configuration.
+
+use super::{Code, Section};
+
+pub(super) const SECTION: Section = Section {
+    title: "Doctor",
+    about: "What [`postroom doctor`](operating.md#ask-the-doctor) says of stores, relays and the configuration; what it says of routes has the code of their transport.",
+    codes: &[
+        Code {
+            code: "store.unreachable",
+            kind: "problem",
+            cause: "the database does not answer, does not let us in, or is a standby",
+            next: "check `url`, the network, the server",
+        },
+        Code {
+            code: "store.busy",
+            kind: "problem",
+            cause: "somebody holds a lock that we need",
+            next: "try again; `doctor.long_writer` may name who",
+        },
+        Code {
+            code: "store.not_a_store",
+            kind: "problem",
+            cause: "it is no database, or not one that can be used",
+            next: "check `url`",
+        },
+        Code {
+            code: "store.refused",
+            kind: "problem",
+            cause: "a right is missing, the server is too old, or a pooler was denied",
+            next: "the hint names the grant or the setting",
+        },
+        Code {
+            code: "store.schema",
+            kind: "problem",
+            cause: "the tables are missing, older or newer than this build, or were changed by hand",
+            next: "`postroom store migrate up`",
+        },
+        Code {
+            code: "store.invalid",
+            kind: "problem",
+            cause: "the configuration of the store does not fit what is there",
+            next: "the message names the key",
+        },
+        Code {
+            code: "store.not_found",
+            kind: "problem",
+            cause: "an adopted table, or a column of it, is not there",
+            next: "correct the layout, or make it",
+        },
+        Code {
+            code: "store.conflict",
+            kind: "problem",
+            cause: "the tables were made on another cluster, or with other numbers",
+            next: "after a restore or an upgrade `postroom store accept-identity`; a copy is left alone",
+        },
+        Code {
+            code: "store.failed",
+            kind: "problem",
+            cause: "something else; the text is the database's",
+            next: "its log says more",
+        },
+        Code {
+            code: "doctor.rights_missing",
+            kind: "problem",
+            cause: "the role may not do what a relay does",
+            next: "run the grants that are printed, or those of `postroom store roles`",
+        },
+        Code {
+            code: "doctor.sequence_behind",
+            kind: "problem",
+            cause: "the next number is not larger than every one that was given out: after a restore, or somebody set it",
+            next: "`postroom store repair`, before anything is appended",
+        },
+        Code {
+            code: "doctor.leaf_not_emptied",
+            kind: "warning",
+            cause: "the part of the log that takes events next still holds old ones: a route is far behind, paused or orphaned, somebody locks it, or events are kept for longer than the ring turns",
+            next: "`postroom route ls`, `postroom prune --dry-run`; forget routes that nobody serves",
+        },
+        Code {
+            code: "doctor.horizon_pinned",
+            kind: "warning",
+            cause: "a session, prepared transaction or replication slot looks far back: the server cannot remove dead rows, and everything becomes slower",
+            next: "end it, with the SQL that is printed, once you know whose it is",
+        },
+        Code {
+            code: "doctor.long_writer",
+            kind: "warning",
+            cause: "a transaction that has written is open for more than a minute: what it appended is not seen, and events of its keys wait",
+            next: "find out what it waits for; the SQL that is printed ends it",
+        },
+        Code {
+            code: "doctor.sessions_hidden",
+            kind: "warning",
+            cause: "the role may not see what sessions of other users do, so who pins the horizon is not known",
+            next: "`grant pg_read_all_stats to ROLE`",
+        },
+        Code {
+            code: "doctor.pooler_undeclared",
+            kind: "warning",
+            cause: "a pooler was found in front of the server by a probe, which can miss it in a quiet moment",
+            next: "`pooler = \"transaction\"` for this store, or connect past it",
+        },
+        Code {
+            code: "doctor.clock_skew",
+            kind: "warning",
+            cause: "this machine and the database disagree about the time; leases and due times go by the database's clock, log lines and times in events by this one",
+            next: "let both follow the same time server",
+        },
+        Code {
+            code: "doctor.journal_mode",
+            kind: "warning",
+            cause: "the SQLite file is not in WAL mode: readers and writers wait for each other",
+            next: "open it without `mode=ro` once, or `pragma journal_mode = wal`",
+        },
+        Code {
+            code: "doctor.read_only",
+            kind: "problem",
+            cause: "the SQLite file cannot be written",
+            next: "its rights, its folder's, `mode=ro` in `url`",
+        },
+        Code {
+            code: "doctor.sequence_cache",
+            kind: "problem",
+            cause: "sessions draw several numbers at once from the sequence that orders an adopted table: events of one key can be read in the wrong order",
+            next: "`alter sequence … cache 1`, or `ordered = false`",
+        },
+        Code {
+            code: "doctor.id_overflow",
+            kind: "warning",
+            cause: "the numbers of an adopted table are about to run out",
+            next: "make the column `bigint`",
+        },
+        Code {
+            code: "doctor.index_missing",
+            kind: "warning",
+            cause: "no index finds the pending rows of an adopted table in order: every look reads or sorts too much",
+            next: "create the one that is printed",
+        },
+        Code {
+            code: "doctor.rows_hidden",
+            kind: "warning",
+            cause: "row level security hides rows of an adopted table from this role: what it does not see is never sent",
+            next: "a policy that shows all rows, or `alter role … bypassrls`",
+        },
+        Code {
+            code: "doctor.no_relay",
+            kind: "warning, or problem",
+            cause: "no relay is alive: nothing is delivered. A problem when something is due",
+            next: "`postroom relay run`",
+        },
+        Code {
+            code: "doctor.relay_overdue",
+            kind: "warning",
+            cause: "a relay stopped without a word, and none of its name came back",
+            next: "look at its machine; others take over its lanes when the lease ends",
+        },
+        Code {
+            code: "doctor.relay_versions",
+            kind: "warning",
+            cause: "live relays have different versions",
+            next: "finish the update",
+        },
+        Code {
+            code: "doctor.relay_twice",
+            kind: "warning",
+            cause: "two live relays have one name",
+            next: "harmless, but lines cannot be told apart: give each its `name`",
+        },
+        Code {
+            code: "doctor.route_stopped",
+            kind: "problem",
+            cause: "a route does not deliver: its breaker is open, or it is halted, disabled or misconfigured",
+            next: "the message has the reason; `postroom route show ROUTE`",
+        },
+        Code {
+            code: "doctor.route_orphan",
+            kind: "warning",
+            cause: "a route is registered that neither the configuration nor a live relay has: it keeps events from being removed",
+            next: "`postroom route forget ROUTE`, or serve it",
+        },
+        Code {
+            code: "doctor.lanes_free",
+            kind: "warning",
+            cause: "nobody holds some lanes of a route that a live relay serves",
+            next: "normal for a moment after a start; else look at the relay's log",
+        },
+        Code {
+            code: "doctor.inbox_window",
+            kind: "warning",
+            cause: "an inbox forgets ids earlier than a route may send the event again: lease and all retries",
+            next: "raise `inbox.retention`, or retry for a shorter time",
+        },
+        Code {
+            code: "doctor.no_routes",
+            kind: "warning",
+            cause: "no route is configured: events are kept and go nowhere",
+            next: "add a `[[route]]`",
+        },
+    ],
+};
