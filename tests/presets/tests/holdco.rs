@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "what is not as documented fails the test")]
 
+use std::net::TcpListener;
+use std::process::Command;
+
 use futures_util::StreamExt as _;
 use lapin::options::{BasicAckOptions, BasicConsumeOptions, BasicRejectOptions};
 use lapin::types::{AMQPValue, FieldTable};
@@ -311,4 +314,44 @@ fn every_knob_of_the_documents_is_a_key() {
         assert_eq!(setting["value"].as_str().unwrap().trim_matches('"'), value, "{key}");
         assert_eq!(setting["origin"], format!("env POSTROOM_{name}"));
     }
+}
+
+/// What a path answers, with this header: the status and the text.
+fn get(address: &str, path: &str, header: &str) -> (String, String) {
+    let url = format!("http://{address}{path}");
+    let said = Command::new("curl").args(["-s", "-w", "\n%{http_code}", "-H", header, &url]).output().unwrap();
+    let text = String::from_utf8(said.stdout).unwrap();
+    let (body, status) = text.rsplit_once('\n').unwrap();
+    (status.to_owned(), body.to_owned())
+}
+
+#[test]
+fn health_and_metrics_are_where_the_documents_say_and_metrics_need_the_token() {
+    let mut holdco = HoldCo::start();
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    holdco.system.set("METRICS_TOKEN", "canary");
+    holdco.system.set("POSTROOM_HTTP__LISTEN", &address);
+    holdco.insert("order", "created");
+    let relay = holdco.system.relay("ours");
+    let published = "postroom_deliveries_total{store=\"main\",route=\"holdco\",result=\"delivered\"} 1";
+    let ours = "x-metrics-token: canary";
+    // What only the database knows is asked a moment later.
+    let dead = "postroom_dead_letters{store=\"main\",route=\"holdco\"} 0";
+    let counts = |text: &str| text.contains(published) && text.contains(dead);
+    until("the metrics to count it", || counts(&get(&address, "/v1/metrics", ours).1));
+    until("the relay to be ready", || get(&address, "/v1/health", ours).0 == "200");
+    let (_, health) = get(&address, "/v1/health", ours);
+    let health: Value = serde_json::from_str(&health).unwrap();
+    assert_eq!((&health["status"], &health["outbox"]["routes"][0]["state"]), (&json!("ok"), &json!("running")));
+    for (header, status) in
+        [("authorization: Bearer canary", "200"), ("x-metrics-token: other", "401"), ("x: y", "401")]
+    {
+        assert_eq!(get(&address, "/v1/metrics", header).0, status, "{header}");
+    }
+    let (status, metrics) = get(&address, "/v1/metrics", ours);
+    assert_eq!(status, "200");
+    for name in ["delivery_latency_seconds_count", "attempts_total"] {
+        assert!(metrics.contains(&format!("postroom_{name}{{store=\"main\",route=\"holdco\"")), "{name}: {metrics}");
+    }
+    relay.stop();
 }
