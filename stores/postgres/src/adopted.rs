@@ -51,7 +51,7 @@ impl Ground for PostgresGround {
 
     async fn table(&self, table: &TableName) -> Result<Option<(TableName, Columns)>, StoreError> {
         let found = catalogue::columns(&self.db.callers, table).await;
-        let found = found.map_err(|error| Fault::from(error).at("open", &self.db.place))?;
+        let found = found.map_err(|fault| fault.at("open", &self.db.place))?;
         Ok(found.map(|(table, columns, _)| (table, columns)))
     }
 

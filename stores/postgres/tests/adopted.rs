@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use postroom_adopted::layout::Name;
+use postroom_adopted::layout::{Name, TableName};
 use postroom_adopted::{Ground, Statement};
 use postroom_conformance::layouts::GroundHarness;
 use postroom_conformance::servers::{Database, Servers};
@@ -50,4 +50,22 @@ async fn words_that_the_server_keeps_for_itself_are_quoted_where_people_read_the
         let word = row[0].clone().unwrap();
         assert_eq!(Name::new(word.as_str()).in_sql(), format!("\"{word}\""));
     }
+}
+
+/// A statement with parameters is two messages, which a pooler may send to two sessions.
+#[tokio::test]
+async fn a_table_is_found_behind_a_pooler_however_many_look_at_once() {
+    let harness = Harness::<true>::fresh().await;
+    harness.ground.script("test", "create table event_outbox (id int primary key)".to_owned()).await.unwrap();
+    let table = TableName::parse("event_outbox").unwrap();
+    let mut looks = tokio::task::JoinSet::new();
+    for _ in 0..16 {
+        let (ground, table) = (Arc::clone(&harness.ground), table.clone());
+        looks.spawn(async move {
+            for _ in 0..50 {
+                assert!(ground.table(&table).await.unwrap().is_some());
+            }
+        });
+    }
+    looks.join_all().await;
 }

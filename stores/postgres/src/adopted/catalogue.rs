@@ -3,35 +3,50 @@
 use postroom_adopted::layout::{Name, TableName};
 use postroom_adopted::{Catalogue, Columns, missing_table};
 use postroom_core::StoreError;
-use sqlx::{PgPool, Row as _};
+use sqlx::postgres::PgConnection;
+use sqlx::{PgPool, Postgres, Row as _, Transaction};
 
+use crate::database::joined;
 use crate::error::Fault;
 
 /// A table with its schema, its columns, and those that every insert must give.
 pub(super) type Found = (TableName, Columns, Vec<Name>);
 
 pub(super) async fn read(pool: &PgPool, table: &TableName) -> Result<Catalogue, StoreError> {
-    let found = look(pool, table).await.map_err(|error| Fault::from(error).at("open", &table.to_string()))?;
+    let found = look(pool, table).await.map_err(|fault| fault.at("open", &table.to_string()))?;
     found.ok_or_else(|| missing_table(table))
 }
 
-async fn look(pool: &PgPool, table: &TableName) -> Result<Option<Catalogue>, sqlx::Error> {
-    let Some((full, columns, wanted)) = columns(pool, table).await? else { return Ok(None) };
+async fn look(pool: &PgPool, table: &TableName) -> Result<Option<Catalogue>, Fault> {
+    let mut tx = begin(pool).await?;
+    let Some((full, columns, wanted)) = columns_of(&mut tx, table).await? else { return Ok(None) };
     let uniques = sqlx::query_scalar::<_, Vec<String>>(include_str!("../sql/catalogue_uniques.sql"))
         .persistent(false)
         .bind(full.quoted())
-        .fetch_all(pool)
+        .fetch_all(&mut *tx)
         .await?;
     let uniques = uniques.into_iter().map(|names| names.into_iter().map(Name::new).collect()).collect();
     Ok(Some(Catalogue { table: full, columns, wanted, uniques }))
 }
 
 /// Through the callers' sessions, whatever was set for our own: as an application finds it.
-pub(super) async fn columns(pool: &PgPool, table: &TableName) -> Result<Option<Found>, sqlx::Error> {
+pub(super) async fn columns(pool: &PgPool, table: &TableName) -> Result<Option<Found>, Fault> {
+    Ok(columns_of(&mut *begin(pool).await?, table).await?)
+}
+
+/// A statement with parameters is two messages: outside a transaction a pooler may send them to two sessions.
+#[allow(clippy::disallowed_methods, reason = "nobody can drop it half-way")]
+async fn begin(pool: &PgPool) -> Result<Transaction<'static, Postgres>, Fault> {
+    let pool = pool.clone();
+    let begun = tokio::spawn(async move { pool.begin().await }).await;
+    Ok(joined(begun, "open")??)
+}
+
+async fn columns_of(conn: &mut PgConnection, table: &TableName) -> Result<Option<Found>, sqlx::Error> {
     let rows = sqlx::query(include_str!("../sql/catalogue_columns.sql"))
         .persistent(false)
         .bind(table.quoted())
-        .fetch_all(pool)
+        .fetch_all(conn)
         .await?;
     let Some(first) = rows.first() else { return Ok(None) };
     let name = |row: &sqlx::postgres::PgRow, n: usize| row.try_get::<String, _>(n).map(Name::new);
