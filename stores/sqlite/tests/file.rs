@@ -232,7 +232,7 @@ async fn a_file_is_examined_and_what_keeps_a_relay_from_it_is_told() {
     assert!(found[0].message.contains("is read by SQLite 3."), "{found:?}");
     let slow = SqliteConnectOptions::new().filename(&path).journal_mode(sqlx::sqlite::SqliteJournalMode::Delete);
     // The store's connections close behind it, and nobody else may be there for this.
-    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let until = std::time::Instant::now() + Duration::from_secs(20);
     let pool = loop {
         match SqlitePoolOptions::new().connect_with(slow.clone()).await {
             Ok(pool) => break pool,
