@@ -81,14 +81,11 @@ metrics! {
     READ_DURATION "read_duration_seconds" Histogram OF_STORE, "How long reading due events took.";
     SETTLE_DURATION "settle_duration_seconds" Histogram OF_STORE, "How long writing outcomes took.";
     STORE_UP "store_up" Gauge OF_STORE, "Whether the store answered when it was last asked.";
-    STORE_HORIZON_AGE "store_horizon_age_seconds" Gauge OF_STORE, "How long somebody has kept the database from removing dead rows; 0 when nobody does.";
-    STORE_OLDEST_WRITER_AGE "store_oldest_writer_age_seconds" Gauge OF_STORE, "Age of the oldest open transaction that has written.";
-    INBOX_ACCEPTS "inbox_accepts_total" Counter &["consumer", "result"], "What consumers in this process accepted: new or duplicate.";
+    STORE_HORIZON_AGE "store_horizon_age_seconds" Gauge OF_STORE, "How long somebody has kept the database from removing dead rows; 0 when nobody does, as far as the role may see.";
+    STORE_OLDEST_WRITER_AGE "store_oldest_writer_age_seconds" Gauge OF_STORE, "Age of the oldest open transaction that has written, as far as the role may see.";
     WEBHOOK_RESPONSES "webhook_responses_total" Counter &["store", "route", "class"], "Answers of receivers: 2xx, 3xx, 4xx, 429, 5xx, timeout, refused.";
     CONFIG_RELOAD_SUCCESS "config_reload_success" Gauge &[], "Whether the last reload of the configuration was taken.";
     CONFIG_RELOAD_TIME "config_reload_timestamp_seconds" Gauge &[], "When the configuration in force was read.";
-    LOG_LINES_DROPPED "log_lines_dropped_total" Counter &[], "Log lines that nobody took in time.";
-    SPANS_DROPPED "spans_dropped_total" Counter &[], "Spans that no collector took in time.";
 }
 
 /// All of it as a page shows it.

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::{contract, layout, transports};
+use super::{contract, http, layout, transports};
 
 /// One key.
 #[derive(Debug)]
@@ -115,7 +115,7 @@ pub(crate) static ROOT: &[Key] = &[
     table("retention", RETENTION, "How long things are kept; \"never\" removes nothing."),
     table("inbox", INBOX, "What consumers have accepted."),
     table("contract", contract::CONTRACT, "What events must look like: JSON Schemas by event type; none by default."),
-    table("http", HTTP, "What a relay answers over HTTP; nothing unless it listens."),
+    table("http", http::HTTP, "What a relay answers over HTTP; nothing unless it listens."),
     table("log", LOG, "Lines on stderr."),
     Key {
         name: "transport",
@@ -258,27 +258,6 @@ static INBOX: &[Key] = &[key(
     r#""14d""#,
     "How long an accepted id is remembered; longer than anything may be sent again.",
 )];
-
-static HTTP: &[Key] = &[
-    optional("listen", Kind::Text, r#""127.0.0.1:7480""#, "Address and port of health, metrics and the API."),
-    key(
-        "auth",
-        Kind::Word(HTTP_AUTH),
-        r#""none""#,
-        "Who may ask: none lets everybody on this machine, token only those with a token. Elsewhere it must be token.",
-    ),
-    optional("metrics_token", Kind::Password, r#""secret""#, "A token that may read metrics and nothing else."),
-    optional(
-        "metrics_token_file",
-        Kind::Path,
-        r#""/run/credentials/metrics""#,
-        "A file with it, instead of `metrics_token`.",
-    ),
-    key("late", SOME, r#""5m""#, "How long a delivery may be due before /readyz says that the relay does not move."),
-];
-
-/// Words of `http.auth`.
-pub(crate) static HTTP_AUTH: &[&str] = &["none", "token"];
 
 /// Words of `log.format`.
 pub(crate) static LOG_FORMATS: &[&str] = &["auto", "human", "json"];

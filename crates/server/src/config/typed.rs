@@ -135,8 +135,6 @@ pub struct RouteConfig {
 pub struct HttpConfig {
     /// Where it listens, if it does.
     pub listen: Option<Listen>,
-    /// Whether everybody who reaches it needs a token.
-    pub auth: HttpAuth,
     /// A token that may read metrics and nothing else.
     pub metrics_token: Option<Secret>,
     /// How long a delivery may be due before the relay counts as standing still.
@@ -150,15 +148,6 @@ pub struct Listen {
     pub address: SocketAddr,
     /// Whether somebody asked for it; if not, a relay runs also when the address is taken.
     pub must: bool,
-}
-
-/// Who may ask over HTTP.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HttpAuth {
-    /// Everybody on this machine.
-    None,
-    /// Those with a token.
-    Token,
 }
 
 /// `[log]`.

@@ -6,12 +6,11 @@ use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
 use super::problem::Problem;
-use crate::config::{HttpAuth, HttpConfig};
+use crate::config::HttpConfig;
 
 /// Says who may.
 #[derive(Debug)]
 pub(crate) struct Guard {
-    auth: HttpAuth,
     metrics: Option<Fingerprint>,
 }
 
@@ -38,17 +37,12 @@ impl std::fmt::Debug for Fingerprint {
 impl Guard {
     pub(crate) fn new(config: &HttpConfig) -> Self {
         let metrics = config.metrics_token.as_ref().map(|token: &Secret| Fingerprint::of(token.expose()));
-        Self { auth: config.auth, metrics }
+        Self { metrics }
     }
 
-    /// Whether metrics may be read: with the token for them, or where everybody may ask.
+    /// Whether metrics may be read: with the token for them, or where there is none: then only this machine can ask.
     pub(crate) fn may_read_metrics(&self, headers: &HeaderMap) -> Result<(), Problem> {
-        let Some(metrics) = &self.metrics else {
-            return match self.auth {
-                HttpAuth::None => Ok(()),
-                HttpAuth::Token => Err(Problem::unauthorized()),
-            };
-        };
+        let Some(metrics) = &self.metrics else { return Ok(()) };
         let given = given(headers).map(|token| Fingerprint::of(&token));
         if given.is_some_and(|given| given.is(metrics)) { Ok(()) } else { Err(Problem::unauthorized()) }
     }

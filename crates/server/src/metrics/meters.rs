@@ -146,3 +146,32 @@ fn class(code: &str) -> Option<&'static str> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use postroom_core::codes::Code;
+
+    use super::*;
+
+    #[test]
+    fn every_answer_of_a_receiver_has_its_class_and_what_is_no_answer_has_none() {
+        for (code, expected) in [
+            ("", Some("2xx")),
+            ("webhook.redirect", Some("3xx")),
+            ("webhook.rejected", Some("4xx")),
+            ("webhook.gone", Some("4xx")),
+            ("webhook.status_429", Some("429")),
+            ("webhook.status_503", Some("5xx")),
+            ("webhook.timeout", Some("timeout")),
+            ("webhook.cut", Some("timeout")),
+            ("webhook.refused", Some("refused")),
+            ("webhook.dns", Some("refused")),
+            ("webhook.tls", Some("refused")),
+            ("webhook.header", None),
+            ("webhook.closed", None),
+        ] {
+            assert_eq!(class(code), expected, "{code}");
+            assert!(code.is_empty() || Code::find(code).is_some(), "{code} is not a code");
+        }
+    }
+}

@@ -57,7 +57,16 @@ async fn a_pinned_horizon_and_long_writers_are_named_with_the_sql_that_ends_them
     let found = upkeep.examine().await.unwrap();
     assert!(found.iter().all(|found| found.level == Level::Fine), "{found:#?}");
 
+    let vitals = upkeep.vitals().await.unwrap();
+    assert!(
+        vitals.horizon_age < Duration::from_mins(5) && vitals.horizon_age >= vitals.oldest_writer_age,
+        "{vitals:?}"
+    );
+
     fs::write(&shift, "+600").unwrap();
+    let vitals = upkeep.vitals().await.unwrap();
+    assert!(vitals.oldest_writer_age >= Duration::from_mins(10), "{vitals:?}");
+    assert!(vitals.horizon_age >= vitals.oldest_writer_age, "{vitals:?}");
     let found = upkeep.examine().await.unwrap();
     let pinned = with(&found, "doctor.horizon_pinned");
     assert_eq!(pinned.len(), 1, "{found:#?}");
