@@ -7,6 +7,7 @@ mod log;
 pub mod servers;
 pub mod simulation;
 pub mod stores;
+mod tokens;
 pub mod transports;
 pub mod windows;
 

@@ -10,6 +10,7 @@ use crate::error::StoreError;
 use crate::event::Event;
 use crate::matching::Pattern;
 use crate::route::RouteDefinition;
+use crate::token::{NewToken, TokenRow};
 use crate::view::{
     ActionRow, Affected, AuditRow, BlockedKey, DeliveryRow, EventRow, InboxRow, Pruned, RelayRow, RouteDetail,
     StoreRow, Timeline,
@@ -183,6 +184,13 @@ pub trait Desk: Send + Sync {
     async fn audit(&self) -> Result<Vec<AuditRow>, StoreError>;
     /// Operator actions, newest first.
     async fn actions(&self, limit: usize) -> Result<Vec<ActionRow>, StoreError>;
+    /// Who may ask over HTTP; also tokens that have ended.
+    async fn tokens(&self) -> Result<Vec<TokenRow>, StoreError>;
+    /// Lets somebody ask over HTTP. A name that is taken is a [`crate::StoreErrorKind::Conflict`].
+    async fn add_token(&self, token: &NewToken, actor: &Actor) -> Result<TokenRow, StoreError>;
+    /// Ends a token; [`crate::StoreErrorKind::NotFound`] if there is none of that name.
+    async fn revoke_token(&self, name: &str, actor: &Actor) -> Result<(), StoreError>;
+
     /// Applies retention; counts only when `dry_run`.
     async fn prune(&self, retention: &Retention, dry_run: bool) -> Result<Pruned, StoreError>;
 }

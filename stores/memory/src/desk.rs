@@ -5,6 +5,7 @@ mod counting;
 mod look;
 mod prune;
 mod replay;
+mod tokens;
 
 use async_trait::async_trait;
 use postroom_core::view::{
@@ -12,7 +13,8 @@ use postroom_core::view::{
     StoreRow, Timeline,
 };
 use postroom_core::{
-    Actor, Desk, Event, Outbox, Page, ReplayOptions, Retention, RouteDefinition, Selection, StoreError,
+    Actor, Desk, Event, NewToken, Outbox, Page, ReplayOptions, Retention, RouteDefinition, Selection, StoreError,
+    TokenRow,
 };
 
 use crate::Memory;
@@ -136,6 +138,20 @@ impl Desk for Memory {
 
     async fn actions(&self, limit: usize) -> Result<Vec<ActionRow>, StoreError> {
         Ok(self.lock().actions.iter().rev().take(limit).cloned().collect())
+    }
+
+    async fn tokens(&self) -> Result<Vec<TokenRow>, StoreError> {
+        Ok(self.lock().tokens.values().cloned().collect())
+    }
+
+    async fn add_token(&self, token: &NewToken, actor: &Actor) -> Result<TokenRow, StoreError> {
+        let now = self.now();
+        self.lock().add_token(token, actor, now)
+    }
+
+    async fn revoke_token(&self, name: &str, actor: &Actor) -> Result<(), StoreError> {
+        let now = self.now();
+        self.lock().revoke_token(name, actor, now)
     }
 
     async fn prune(&self, retention: &Retention, dry_run: bool) -> Result<Pruned, StoreError> {

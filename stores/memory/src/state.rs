@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use jiff::Timestamp;
 use postroom_core::view::ActionRow;
-use postroom_core::{StoreError, StoreErrorKind};
+use postroom_core::{StoreError, StoreErrorKind, TokenRow};
 
 use crate::inbox::Accepted;
 use crate::log::Log;
@@ -26,6 +26,8 @@ pub(crate) struct State {
     /// What open transactions have inserted that must be there once: claim → transaction.
     pub(crate) claims: HashMap<Claim, u64>,
     pub(crate) actions: Vec<ActionRow>,
+    /// By name.
+    pub(crate) tokens: BTreeMap<String, TokenRow>,
     pub(crate) transactions: u64,
     pub(crate) handles: i64,
 }
@@ -49,6 +51,7 @@ impl State {
             once: BTreeMap::new(),
             claims: HashMap::new(),
             actions: Vec::new(),
+            tokens: BTreeMap::new(),
             transactions: 0,
             handles: 0,
         }

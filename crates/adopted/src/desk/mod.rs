@@ -9,6 +9,7 @@ mod keys;
 mod prune;
 mod query;
 mod routes;
+mod tokens;
 
 use std::sync::Arc;
 
@@ -18,7 +19,8 @@ use postroom_core::view::{
     StoreRow, Timeline,
 };
 use postroom_core::{
-    Actor, Desk, Event, Page, ReplayOptions, Retention, RouteDefinition, Selection, StoreError, StoreErrorKind,
+    Actor, Desk, Event, NewToken, Page, ReplayOptions, Retention, RouteDefinition, Selection, StoreError,
+    StoreErrorKind, TokenRow,
 };
 
 use crate::store::Inner;
@@ -112,6 +114,18 @@ impl Desk for AdoptedDesk {
 
     async fn actions(&self, limit: usize) -> Result<Vec<ActionRow>, StoreError> {
         actions::newest(&self.0, limit).await
+    }
+
+    async fn tokens(&self) -> Result<Vec<TokenRow>, StoreError> {
+        tokens::list(&self.0).await
+    }
+
+    async fn add_token(&self, token: &NewToken, actor: &Actor) -> Result<TokenRow, StoreError> {
+        tokens::add(&self.0, token, actor).await
+    }
+
+    async fn revoke_token(&self, name: &str, actor: &Actor) -> Result<(), StoreError> {
+        tokens::revoke(&self.0, name, actor).await
     }
 
     async fn prune(&self, retention: &Retention, dry_run: bool) -> Result<Pruned, StoreError> {

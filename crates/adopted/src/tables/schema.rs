@@ -43,7 +43,8 @@ impl AdoptedSchema {
 
     fn undo(&self) -> String {
         let schema = Name::new(self.ground.schema()).quoted();
-        let tables = ["meta", "route", "relay", "attempt", "audit", "stat"].map(|table| format!("adopted_{table}"));
+        let tables =
+            ["meta", "route", "relay", "attempt", "audit", "stat", "token"].map(|table| format!("adopted_{table}"));
         let all = tables.into_iter().chain(["sidecar".to_owned()]);
         match self.ground.dialect() {
             Dialect::Postgres => {

@@ -172,3 +172,7 @@ pub async fn a_dead_row_that_was_made_pending_by_hand_is_a_dead_letter_no_more(b
     let status = &bench.desk.routes().await.unwrap()[0].status;
     assert_eq!((status.dead, status.delivered, status.due), (0, 1, 0));
 }
+
+pub async fn tokens_are_made_listed_and_revoked(bench: &Bench) {
+    crate::tokens::made_listed_and_revoked(&*bench.desk).await;
+}

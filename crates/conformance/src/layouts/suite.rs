@@ -89,6 +89,7 @@ macro_rules! layout_suite {
                     a_discarded_dead_letter_is_gone_for_good
                     rows_are_listed_and_audited
                     retention_removes_what_is_done_and_nothing_else
+                    tokens_are_made_listed_and_revoked
                 }
                 sharing {
                     relays_share_the_rows_and_none_has_what_another_has
@@ -135,6 +136,7 @@ macro_rules! layout_suite {
                     a_discarded_dead_letter_is_gone_for_good
                     rows_are_listed_and_audited
                     retention_removes_what_is_done_and_nothing_else
+                    tokens_are_made_listed_and_revoked
                 }
             );
         }

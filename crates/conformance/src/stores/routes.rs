@@ -188,3 +188,7 @@ pub async fn what_a_relay_says_of_its_route_is_shown<H: StoreHarness>(s: &Bench<
     s.pass(LEASE + SECOND);
     assert_eq!(s.detail("all").await.status.state, RouteState::Orphan, "the dead say nothing");
 }
+
+pub async fn tokens_are_made_listed_and_revoked<H: StoreHarness>(s: &Bench<H>) {
+    crate::tokens::made_listed_and_revoked(&*s.desk()).await;
+}

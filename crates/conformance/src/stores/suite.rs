@@ -98,6 +98,7 @@ macro_rules! store_suite {
                 a_route_that_a_relay_disabled_says_so_until_it_is_resumed
                 a_paused_route_hands_out_nothing_until_it_is_resumed
                 acting_on_a_route_that_is_not_there_says_so
+                tokens_are_made_listed_and_revoked
                 a_route_is_forgotten_only_when_nobody_serves_it
                 a_route_is_forgotten_once_its_relay_is_dead
                 what_a_relay_says_of_its_route_is_shown

@@ -18,6 +18,7 @@ mod replay;
 mod routes;
 mod selection;
 mod timeline;
+mod tokens;
 mod turns;
 
 use std::sync::Arc;
@@ -27,7 +28,9 @@ use postroom_core::view::{
     ActionRow, Affected, AuditRow, BlockedKey, DeliveryRow, EventRow, InboxRow, Pruned, RelayRow, RouteDetail,
     StoreRow, Timeline,
 };
-use postroom_core::{Actor, Desk, Event, Page, ReplayOptions, Retention, RouteDefinition, Selection, StoreError};
+use postroom_core::{
+    Actor, Desk, Event, NewToken, Page, ReplayOptions, Retention, RouteDefinition, Selection, StoreError, TokenRow,
+};
 
 use crate::store::Inner;
 
@@ -114,6 +117,18 @@ impl Desk for PostgresDesk {
 
     async fn actions(&self, limit: usize) -> Result<Vec<ActionRow>, StoreError> {
         actions::newest(&self.0, limit).await
+    }
+
+    async fn tokens(&self) -> Result<Vec<TokenRow>, StoreError> {
+        tokens::list(&self.0).await
+    }
+
+    async fn add_token(&self, token: &NewToken, actor: &Actor) -> Result<TokenRow, StoreError> {
+        tokens::add(&self.0, token, actor).await
+    }
+
+    async fn revoke_token(&self, name: &str, actor: &Actor) -> Result<(), StoreError> {
+        tokens::revoke(&self.0, name, actor).await
     }
 
     async fn prune(&self, retention: &Retention, dry_run: bool) -> Result<Pruned, StoreError> {

@@ -9,6 +9,7 @@ with needed (name, rights) as (values
   ('lane', '{select, insert, update, delete}'), ('delivery', '{select, insert, update, delete}'),
   ('stat', '{select, insert, update, delete}'),
   ('append_key', '{select, delete}'), ('inbox', '{select, delete}'),
+  ('token', '{select, insert, delete}'),
   ('audit', '{select, insert, update}')
 ),
 tables as (

@@ -59,6 +59,7 @@ grant select, insert, delete on postroom.evacuated, postroom.receipt, postroom.c
 grant select, insert, update, delete on postroom.route, postroom.relay, postroom.lane, postroom.delivery, postroom.stat
   to "{relay}";
 grant select, delete on postroom.append_key, postroom.inbox to "{relay}";
+grant select, insert, delete on postroom.token to "{relay}";
 grant select, insert, update (count) on postroom.audit to "{relay}";
 do $$
 declare leaf record;
