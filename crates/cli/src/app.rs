@@ -5,7 +5,7 @@ use std::sync::Arc;
 use postroom_core::view::RouteDetail;
 use postroom_core::{Desk, RouteDefinition, Store};
 use postroom_server::config::{self, Config, ConfigError, Sources, StoreConfig};
-use postroom_server::stores;
+use postroom_server::{status, stores};
 
 use crate::args::{Global, StoreArg};
 use crate::exit::{Exit, Failed, Problem};
@@ -86,13 +86,7 @@ impl Opened {
 /// Opens a store.
 pub(crate) async fn open(config: &Config, store: &StoreConfig) -> Result<Opened, Failed> {
     let opened = stores::open(store, config.limits).await?;
-    Ok(Opened { store: opened, configured: routes_of(config, &store.name) })
-}
-
-/// The routes that the configuration gives to a store.
-pub(crate) fn routes_of(config: &Config, store: &str) -> Vec<RouteDefinition> {
-    let here = config.routes.iter().filter(|route| route.stores.iter().any(|s| s == store));
-    here.map(|route| route.definition.clone()).collect()
+    Ok(Opened { store: opened, configured: status::routes_of(config, &store.name) })
 }
 
 impl From<config::Problem> for Problem {

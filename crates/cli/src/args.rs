@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
     adopt, audit, completions, config, dashboards, dead, doctor, event, explain, inbox, key, man, preset, prune, relay,
-    replay, route, schema, status, store,
+    replay, route, schema, status, store, token,
 };
 use crate::dev;
 use crate::output::Format;
@@ -152,6 +152,8 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Webhook(crate::commands::webhook::WebhookCommand),
     #[command(subcommand)]
+    Token(token::TokenCommand),
+    #[command(subcommand)]
     Config(config::ConfigCommand),
     #[command(subcommand)]
     Preset(preset::PresetCommand),
@@ -199,7 +201,8 @@ mod tests {
              postroom adopt\npostroom schema ls\npostroom schema add\npostroom schema check\npostroom audit\npostroom explain\n\
              postroom dashboards export\n\
              postroom prune\npostroom webhook listen\npostroom webhook sign\npostroom webhook verify\n\
-             postroom webhook key\npostroom config init\npostroom config check\npostroom config show\n\
+             postroom webhook key\npostroom token create\npostroom token ls\npostroom token revoke\n\
+             postroom config init\npostroom config check\npostroom config show\n\
              postroom config schema\n\
              postroom preset ls\npostroom preset show\n\
              postroom completions\npostroom man\npostroom version"

@@ -25,7 +25,7 @@ use crate::app::App;
 use crate::args::{Cli, Command};
 use crate::commands::{
     adopt, audit, completions, config, dashboards, dead, doctor, event, explain, inbox, key, man, preset, prune, relay,
-    replay, route, schema, status, store, version,
+    replay, route, schema, status, store, token, version,
 };
 use crate::exit::Outcome;
 
@@ -68,6 +68,7 @@ async fn run(app: &App, command: Command) -> Outcome {
         Command::Prune(args) => prune::run(app, &args).await,
         #[cfg(feature = "webhook")]
         Command::Webhook(command) => commands::webhook::run(app, command).await,
+        Command::Token(command) => token::run(app, command).await,
         Command::Config(command) => config::run(app, &command).await,
         Command::Preset(command) => preset::run(app, &command),
         Command::Completions(args) => completions::run(&args),

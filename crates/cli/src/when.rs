@@ -1,33 +1,9 @@
-//! Times as people give and read them: RFC 3339, or a duration from now; UTC in every output.
+//! Times as people read them: UTC in every output.
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use jiff::{SignedDuration, Timestamp};
-use postroom_core::units::parse_duration;
-
-/// A time in the past: RFC 3339, or how long ago (`1h`).
-pub(crate) fn ago(text: &str) -> Result<Timestamp, String> {
-    parse(text, Timestamp::checked_sub)
-}
-
-/// A time ahead: RFC 3339, or how long from now (`10m`).
-pub(crate) fn ahead(text: &str) -> Result<Timestamp, String> {
-    parse(text, Timestamp::checked_add)
-}
-
-fn parse(
-    text: &str,
-    shift: impl Fn(Timestamp, SignedDuration) -> Result<Timestamp, jiff::Error>,
-) -> Result<Timestamp, String> {
-    if let Ok(time) = text.parse::<Timestamp>() {
-        return Ok(time);
-    }
-    let bad = || format!("{text:?} is not a time; write for instance 2026-11-15T09:30:00Z, or a duration such as 1h");
-    let by = parse_duration(text).map_err(|_| bad())?;
-    let by = SignedDuration::try_from(by).map_err(|_| bad())?;
-    shift(Timestamp::now(), by).map_err(|_| bad())
-}
 
 /// `2026-11-15T09:30:00Z`, for lists.
 pub(crate) fn seconds(time: Timestamp) -> String {
@@ -54,22 +30,6 @@ pub(crate) fn age(duration: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_time_is_read_as_written_and_a_duration_from_now() {
-        assert_eq!(ago("2026-01-02T03:04:05Z").unwrap().to_string(), "2026-01-02T03:04:05Z");
-        assert_eq!(ago("2026-01-02T03:04:05+02:00").unwrap().to_string(), "2026-01-02T01:04:05Z");
-        let now = Timestamp::now();
-        assert!(now.duration_since(ago("1h").unwrap()).as_secs() >= 3590);
-        assert!(ahead("10m").unwrap().duration_since(now).as_secs() >= 590);
-    }
-
-    #[test]
-    fn what_is_no_time_is_named() {
-        for bad in ["yesterday", "", "5", "2026-13-01T00:00:00Z", "99999999d"] {
-            assert!(ago(bad).unwrap_err().contains(&format!("{bad:?}")), "{bad}");
-        }
-    }
 
     #[test]
     fn ages_are_short() {

@@ -28,6 +28,7 @@ use crate::transport::{Outcome, Receipt};
 
 /// The state of a delivery that did not go straight through, as stores spell it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum DeliveryState {
     /// To be handed out as soon as a relay looks.

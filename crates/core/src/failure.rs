@@ -22,6 +22,7 @@ pub enum FailureKind {
 
 /// One handler's share of a failure, where several handlers took the same event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HandlerError {
     /// Name of the handler.
     pub handler: String,

@@ -93,6 +93,7 @@ impl fmt::Display for Start {
 
 /// What a failed event does to later events of its key.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OnFailure {
     /// They wait, so that order holds.
@@ -104,6 +105,7 @@ pub enum OnFailure {
 
 /// What a dead letter does to later events of its key.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OnDead {
     /// They go on without it.
@@ -115,6 +117,7 @@ pub enum OnDead {
 
 /// How a route is doing, as commands, metrics and console call it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RouteState {
     /// In the configuration, not yet registered in the store.

@@ -9,6 +9,7 @@ use crate::error::{StoreError, StoreErrorKind};
 
 /// What somebody may do; each may also do what those before it may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// Looks at everything but payloads.
@@ -40,6 +41,7 @@ impl Role {
 
 /// What is kept of a token: never the token itself.
 #[derive(Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TokenRow {
     /// The store it opens.
     pub store: String,

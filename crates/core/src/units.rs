@@ -1,6 +1,8 @@
-//! Durations and sizes as people write them: `30s`, `1m30s`, `4MiB`. A bare number is an error: it has no unit.
+//! Durations, sizes, rates and times as people write them: `30s`, `1m30s`, `4MiB`. A bare number is an error: it has no unit.
 
 use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
 
 /// A duration such as `250ms`, `30s`, `1m30s`, `2h`, `7d`.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
@@ -91,6 +93,29 @@ pub fn parse_rate(text: &str) -> Result<f64, String> {
     if number.is_finite() && number > 0.0 { Ok(number / seconds) } else { Err(bad()) }
 }
 
+/// A time in the past: RFC 3339, or how long ago (`1h`).
+pub fn parse_ago(text: &str) -> Result<Timestamp, String> {
+    parse_time(text, Timestamp::checked_sub)
+}
+
+/// A time ahead: RFC 3339, or how long from now (`10m`).
+pub fn parse_ahead(text: &str) -> Result<Timestamp, String> {
+    parse_time(text, Timestamp::checked_add)
+}
+
+fn parse_time(
+    text: &str,
+    shift: impl Fn(Timestamp, SignedDuration) -> Result<Timestamp, jiff::Error>,
+) -> Result<Timestamp, String> {
+    if let Ok(time) = text.parse::<Timestamp>() {
+        return Ok(time);
+    }
+    let bad = || format!("{text:?} is not a time; write for instance 2026-11-15T09:30:00Z, or a duration such as 1h");
+    let by = parse_duration(text).map_err(|_| bad())?;
+    let by = SignedDuration::try_from(by).map_err(|_| bad())?;
+    shift(Timestamp::now(), by).map_err(|_| bad())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,5 +139,21 @@ mod tests {
         assert_eq!(parse_size("4MiB").unwrap(), 4 << 20);
         assert!(parse_rate("0/s").is_err() && parse_rate("fast").is_err());
         assert!((parse_rate("600/m").unwrap() - 10.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_time_is_read_as_written_and_a_duration_from_now() {
+        assert_eq!(parse_ago("2026-01-02T03:04:05Z").unwrap().to_string(), "2026-01-02T03:04:05Z");
+        assert_eq!(parse_ago("2026-01-02T03:04:05+02:00").unwrap().to_string(), "2026-01-02T01:04:05Z");
+        let now = Timestamp::now();
+        assert!(now.duration_since(parse_ago("1h").unwrap()).as_secs() >= 3590);
+        assert!(parse_ahead("10m").unwrap().duration_since(now).as_secs() >= 590);
+    }
+
+    #[test]
+    fn what_is_no_time_is_named() {
+        for bad in ["yesterday", "", "5", "2026-13-01T00:00:00Z", "99999999d"] {
+            assert!(parse_ago(bad).unwrap_err().contains(&format!("{bad:?}")), "{bad}");
+        }
     }
 }

@@ -18,6 +18,7 @@ pub use upkeep::{Accepted, Horizon, LeafStats, Repaired, StoreStats, TableStats,
 
 /// A delivery that did not go straight through.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeliveryRow {
     /// The store.
     pub store: String,
@@ -52,6 +53,7 @@ pub struct DeliveryRow {
 
 /// How one route of one store is doing.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RouteStatus {
     /// The store.
     pub store: String,
@@ -83,6 +85,7 @@ pub struct RouteStatus {
 
 /// A registered route with its settings and lanes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RouteDetail {
     /// How it is doing.
     #[serde(flatten)]
@@ -110,6 +113,7 @@ pub struct RouteDetail {
 
 /// One lane of one route.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LaneRow {
     /// The lane.
     pub lane: u32,
@@ -128,6 +132,7 @@ pub struct LaneRow {
 
 /// Cumulative counts of a lane; `audit` proves that they agree.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Counts {
     /// Rows already there, or already pruned, when the route started.
     pub base: u64,
@@ -147,6 +152,7 @@ pub struct Counts {
 
 /// A relay that has joined.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RelayRow {
     /// The store.
     pub store: String,
@@ -170,6 +176,7 @@ pub struct RelayRow {
 
 /// A store and what is in it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StoreRow {
     /// Its name.
     pub store: String,
@@ -191,6 +198,7 @@ pub struct StoreRow {
 
 /// One key with events waiting behind an earlier one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BlockedKey {
     /// The store.
     pub store: String,
@@ -220,6 +228,7 @@ pub struct BlockedKey {
 
 /// One acceptance.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct InboxRow {
     /// The store.
     pub store: String,
@@ -233,6 +242,7 @@ pub struct InboxRow {
 
 /// One operator's action.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ActionRow {
     /// The store.
     pub store: String,
@@ -252,6 +262,7 @@ pub struct ActionRow {
 
 /// Did we lose anything? The answer by counting, per route and lane.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AuditRow {
     /// The store.
     pub store: String,
@@ -295,6 +306,7 @@ impl AuditRow {
 
 /// What an operator's selection would touch, or touched.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Affected {
     /// Deliveries.
     pub deliveries: u64,
@@ -310,6 +322,7 @@ pub struct Affected {
 
 /// What retention removed, or would remove.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Pruned {
     /// Events.
     pub events: u64,

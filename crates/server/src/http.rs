@@ -1,29 +1,64 @@
 //! What a relay answers over HTTP: one listener for health, metrics and the API.
 //!
-//! `site` has what all handlers share, `auth` says who may, `operations` are the pages for machines that watch machines.
+//! `endpoints` is the table of the API, `router` leads a request to them: `auth` says who may, `params` what may be said,
+//! `idempotency` what was done already. `api` answers; `operations` are the pages for machines that watch machines.
 
+mod api;
 mod auth;
+mod call;
+mod endpoints;
+mod idempotency;
+mod openapi;
 mod operations;
+mod params;
 mod problem;
+mod router;
 
-use std::future::Future;
+use std::future::{Future, IntoFuture as _};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
-use axum::Router;
-use axum::routing::get;
+use axum::http::StatusCode;
 use tokio::net::TcpListener;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, Listen};
 use crate::operating::Operating;
 use auth::Guard;
+use idempotency::Answered;
+use problem::Problem;
+
+pub use openapi::describe;
+
+/// Streams at a time: each asks the stores every second.
+const STREAMS_MAX: usize = 16;
+/// How long what is being answered at the end may take.
+const END_WITHIN: Duration = Duration::from_secs(3);
 
 /// What all handlers share.
 #[derive(Debug)]
 pub(crate) struct Site {
     operating: Arc<Operating>,
     guard: Guard,
+    /// Whether only this machine can ask.
+    local: bool,
+    answered: Answered,
+    streams: Arc<Semaphore>,
+    over: CancellationToken,
+}
+
+impl Site {
+    /// A place for one more stream, as long as it is held.
+    fn seat(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        Arc::clone(&self.streams).try_acquire_owned().map_err(|_| {
+            let detail = format!("{STREAMS_MAX} streams are open already");
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "http.streams", detail).hint("close one of them")
+        })
+    }
 }
 
 /// A listener that is bound, and what is to be answered on it.
@@ -45,7 +80,14 @@ impl Server {
                 return Ok(None);
             }
         };
-        let site = Site { operating, guard: Guard::new(&config.http) };
+        let site = Site {
+            operating,
+            guard: Guard::new(&config.http),
+            local: address.ip().is_loopback(),
+            answered: Answered::default(),
+            streams: Arc::new(Semaphore::new(STREAMS_MAX)),
+            over: CancellationToken::new(),
+        };
         Ok(Some(Self { listener, site: Arc::new(site) }))
     }
 
@@ -59,9 +101,20 @@ impl Server {
         if let Ok(address) = self.address() {
             tracing::info!(%address, "answers over HTTP");
         }
-        let served = axum::serve(self.listener, router(self.site)).with_graceful_shutdown(stop).await;
-        if let Err(error) = served {
-            tracing::error!(%error, "nothing is answered over HTTP any more");
+        let over = self.site.over.clone();
+        let ended = over.clone().cancelled_owned();
+        let served = axum::serve(self.listener, router::router(self.site)).with_graceful_shutdown(ended);
+        let mut served = tokio::spawn(served.into_future());
+        tokio::select! {
+            done = &mut served => {
+                tracing::error!(error = ?done, "nothing is answered over HTTP any more");
+                return;
+            }
+            () = stop => over.cancel(),
+        }
+        // Who sends a request and never ends it does not keep the program from ending.
+        if timeout(END_WITHIN, &mut served).await.is_err() {
+            served.abort();
         }
     }
 }
@@ -82,15 +135,3 @@ impl std::fmt::Display for BindError {
 }
 
 impl std::error::Error for BindError {}
-
-fn router(site: Arc<Site>) -> Router {
-    Router::new()
-        .route("/livez", get(operations::livez))
-        .route("/readyz", get(operations::readyz))
-        .route("/metrics", get(operations::metrics))
-        .route("/v1/health", get(operations::health))
-        .route("/v1/metrics", get(operations::metrics))
-        .fallback(problem::nothing_here)
-        .method_not_allowed_fallback(problem::wrong_method)
-        .with_state(site)
-}

@@ -7,6 +7,7 @@ use postroom_core::{Delivery, Outcome, RouteHealth, Verdict};
 use postroom_relay::{Observer, RouteObserver};
 
 use crate::config::Config;
+use crate::desks::Desks;
 use crate::health::{Health, RoutePulse};
 use crate::metrics::{Kinds, Metrics, RouteMeters};
 
@@ -18,6 +19,7 @@ pub struct Operating {
     /// How they are doing.
     pub health: Arc<Health>,
     kinds: Mutex<Kinds>,
+    pub(crate) desks: Desks,
 }
 
 impl Operating {
@@ -27,6 +29,7 @@ impl Operating {
             metrics: Arc::default(),
             health: Arc::new(Health::new(config.relay.lease, config.http.late)),
             kinds: Mutex::new(kinds(config)),
+            desks: Desks::new(config),
         }
     }
 }
@@ -35,6 +38,7 @@ impl Operating {
     /// From now on of a relay with this configuration; what was counted stays.
     pub(crate) fn begin_again(&self, config: &Config) {
         *self.kinds.lock().unwrap_or_else(PoisonError::into_inner) = kinds(config);
+        self.desks.begin_again(config);
         self.health.begin_again(config.relay.lease, config.http.late);
     }
 }

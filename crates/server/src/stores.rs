@@ -22,17 +22,40 @@ pub enum IfMissing {
     Fail,
 }
 
+/// What a store is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum For {
+    /// Relays and commands.
+    Work,
+    /// Those who look while relays work: few connections, nothing that takes long.
+    Looking,
+}
+
 /// Opens a store whose tables are there in the version this build needs.
 pub async fn open(store: &StoreConfig, limits: Limits) -> Result<Arc<dyn Store>, StoreError> {
+    let migrate = if store.migrate { Migrate::Auto } else { Migrate::Never };
+    open_for(store, limits, migrate, For::Work).await
+}
+
+/// The same for those who look while relays work: few connections of its own, and nothing that takes long. Makes no tables.
+pub async fn open_for_looking(store: &StoreConfig, limits: Limits) -> Result<Arc<dyn Store>, StoreError> {
+    open_for(store, limits, Migrate::Never, For::Looking).await
+}
+
+async fn open_for(
+    store: &StoreConfig,
+    limits: Limits,
+    migrate: Migrate,
+    purpose: For,
+) -> Result<Arc<dyn Store>, StoreError> {
     if let Some(layout) = &store.layout {
-        let migrate = if store.migrate { Migrate::Auto } else { Migrate::Never };
         let options = AdoptedOptions { name: store.name.clone(), layout: layout.clone(), limits, migrate };
-        return Ok(Arc::new(Adopted::open(options, ground(store).await?).await?));
+        return Ok(Arc::new(Adopted::open(options, ground_for(store, purpose).await?).await?));
     }
     match store.url.scheme() {
-        "sqlite" => Ok(Arc::new(Sqlite::open(sqlite(store).limits(limits)).await?)),
+        "sqlite" => Ok(Arc::new(Sqlite::open(sqlite(store, purpose).limits(limits)).await?)),
         #[cfg(feature = "postgres")]
-        "postgres" | "postgresql" => Ok(Arc::new(Postgres::open(postgres(store).limits(limits)).await?)),
+        "postgres" | "postgresql" => Ok(Arc::new(Postgres::open(postgres(store, purpose).limits(limits)).await?)),
         _ => Err(unknown(store)),
     }
 }
@@ -44,11 +67,11 @@ pub async fn open_schema(store: &StoreConfig, missing: IfMissing) -> Result<Arc<
     }
     let schema = match store.url.scheme() {
         "sqlite" => {
-            let options = sqlite(store).create(missing == IfMissing::Create);
+            let options = sqlite(store, For::Work).create(missing == IfMissing::Create);
             Sqlite::open_unmigrated(options).await?.schema()
         }
         #[cfg(feature = "postgres")]
-        "postgres" | "postgresql" => Postgres::open_unmigrated(postgres(store)).await?.schema(),
+        "postgres" | "postgresql" => Postgres::open_unmigrated(postgres(store, For::Work)).await?.schema(),
         _ => return Err(unknown(store)),
     };
     schema.ok_or_else(|| {
@@ -63,7 +86,7 @@ pub async fn open_upkeep(store: &StoreConfig) -> Result<Arc<dyn Upkeep>, StoreEr
     let upkeep = match store.url.scheme() {
         "sqlite" => None,
         #[cfg(feature = "postgres")]
-        "postgres" | "postgresql" => Postgres::open_unmigrated(postgres(store)).await?.upkeep(),
+        "postgres" | "postgresql" => Postgres::open_unmigrated(postgres(store, For::Work)).await?.upkeep(),
         _ => return Err(unknown(store)),
     };
     upkeep.ok_or_else(|| {
@@ -75,7 +98,7 @@ pub async fn open_upkeep(store: &StoreConfig) -> Result<Arc<dyn Upkeep>, StoreEr
 /// What is to be said of a store's database, also where [`open`] refuses. Changes nothing.
 pub async fn examine_database(store: &StoreConfig) -> Result<Vec<Found>, StoreError> {
     match store.url.scheme() {
-        "sqlite" => Sqlite::open_unmigrated(sqlite(store)).await?.examine().await,
+        "sqlite" => Sqlite::open_unmigrated(sqlite(store, For::Work)).await?.examine().await,
         _ => open_upkeep(store).await?.examine().await,
     }
 }
@@ -90,27 +113,32 @@ pub async fn examine_table(store: &StoreConfig, limits: Limits) -> Result<Vec<Fo
 /// The SQL that would make or mend a store's tables. Changes nothing, makes nothing.
 pub async fn plan(store: &StoreConfig) -> Result<String, StoreError> {
     match store.url.scheme() {
-        "sqlite" if store.layout.is_none() => Sqlite::plan(sqlite(store)).await,
+        "sqlite" if store.layout.is_none() => Sqlite::plan(sqlite(store, For::Work)).await,
         _ => open_schema(store, IfMissing::Fail).await?.plan().await,
     }
 }
 
 /// The database of an adopted table.
 pub async fn ground(store: &StoreConfig) -> Result<Arc<dyn Ground>, StoreError> {
+    ground_for(store, For::Work).await
+}
+
+async fn ground_for(store: &StoreConfig, purpose: For) -> Result<Arc<dyn Ground>, StoreError> {
     match store.url.scheme() {
-        "sqlite" => Ok(Arc::new(SqliteGround::open(sqlite(store)).await?)),
+        "sqlite" => Ok(Arc::new(SqliteGround::open(sqlite(store, purpose)).await?)),
         #[cfg(feature = "postgres")]
-        "postgres" | "postgresql" => Ok(Arc::new(PostgresGround::open(postgres(store)).await?)),
+        "postgres" | "postgresql" => Ok(Arc::new(PostgresGround::open(postgres(store, purpose)).await?)),
         _ => Err(unknown(store)),
     }
 }
 
-fn sqlite(store: &StoreConfig) -> SqliteOptions {
-    SqliteOptions::new(&store.name, store.url.expose())
+fn sqlite(store: &StoreConfig, purpose: For) -> SqliteOptions {
+    let options = SqliteOptions::new(&store.name, store.url.expose());
+    if purpose == For::Looking { options.for_looking() } else { options }
 }
 
 #[cfg(feature = "postgres")]
-fn postgres(store: &StoreConfig) -> PostgresOptions {
+fn postgres(store: &StoreConfig, purpose: For) -> PostgresOptions {
     let (url, config) = (store.url.expose(), &store.postgres);
     let pooler = match config.pooler {
         PoolerConfig::Auto => Pooler::Auto,
@@ -130,7 +158,7 @@ fn postgres(store: &StoreConfig) -> PostgresOptions {
     if let Some(segment) = config.segment {
         options = options.segment(segment);
     }
-    options
+    if purpose == For::Looking { options.for_looking() } else { options }
 }
 
 /// A configuration that was loaded has only kinds this build knows; one made by hand may not.

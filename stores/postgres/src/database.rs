@@ -25,6 +25,9 @@ mod reach;
 const CALLERS_MAX: u32 = 16;
 /// Connections for relays and operators.
 const WORKERS_MAX: usize = 8;
+/// Connections of a store that is opened for looking, and how long a piece of work may take there.
+const LOOKERS_MAX: usize = 2;
+const LOOK_DEADLINE: Duration = Duration::from_secs(4);
 /// How long a piece of work may take before its connection is given up.
 const DEADLINE: Duration = Duration::from_secs(20);
 /// The same for what counts or moves a whole log.
@@ -68,6 +71,8 @@ pub(crate) struct Database {
     pub(crate) pooled: bool,
     /// Whether that was found out, and not told.
     pub(crate) pooled_by_probe: bool,
+    /// Whether nothing may take long.
+    looking: bool,
     doubt: Doubt,
 }
 
@@ -105,16 +110,18 @@ impl Database {
                 let trusted = trust.trusts(about.idle_for);
                 Box::pin(async move { Ok(trusted || answers(conn).await) })
             });
-        let ours = reach::ours(&connect, pooled, of);
+        let ours = reach::ours(&connect, pooled, of, options.looking);
+        let workers_max = if options.looking { LOOKERS_MAX } else { WORKERS_MAX };
         Ok(Self {
             callers: callers.connect_lazy_with(connect),
-            workers: Arc::new(Pool::new(WORKERS_MAX, ours.clone(), doubt.clone())),
+            workers: Arc::new(Pool::new(workers_max, ours.clone(), doubt.clone())),
             keeper: Arc::new(Pool::new(1, ours, doubt.clone())),
             sql: Arc::new(Sql::new(&options.schema, !pooled)),
             servers,
             place,
             pooled,
             pooled_by_probe: pooled && options.pooler == Pooler::Auto,
+            looking: options.looking,
             doubt,
         })
     }
@@ -242,11 +249,20 @@ impl Database {
     {
         let (pool, sql) = (Arc::clone(pool), Arc::clone(&self.sql));
         let spare = (kind == Kind::Renewal).then(|| Arc::clone(&self.workers));
+        let looking = self.looking;
+        let kind = match kind {
+            Kind::LongTransaction if looking => Kind::Transaction,
+            kind => kind,
+        };
         let kind = if self.pooled && kind != Kind::LongTransaction { Kind::Pooled } else { kind };
         let task = tokio::spawn(async move {
             let mut session = Session { conn: acquire(&pool, spare.as_deref()).await?, sql };
-            let deadline = if kind == Kind::LongTransaction { LONG_DEADLINE } else { DEADLINE };
-            let done = tokio::time::timeout(deadline, on(&mut session, kind, work)).await;
+            let deadline = match kind {
+                _ if looking => LOOK_DEADLINE,
+                Kind::LongTransaction => LONG_DEADLINE,
+                _ => DEADLINE,
+            };
+            let done = tokio::time::timeout(deadline, on(&mut session, kind, looking, work)).await;
             let result = done.unwrap_or(Err(Fault::TimedOut));
             // After any other fault the next one starts with a clean connection.
             if matches!(&result, Ok(_) | Err(Fault::Store(_))) {
@@ -286,7 +302,7 @@ async fn acquire(pool: &Pool, spare: Option<&Pool>) -> Result<Lent, Fault> {
     }
 }
 
-async fn on<T, F>(session: &mut Session, kind: Kind, work: F) -> Result<T, Fault>
+async fn on<T, F>(session: &mut Session, kind: Kind, looking: bool, work: F) -> Result<T, Fault>
 where
     F: for<'c> FnOnce(&'c mut Session) -> Work<'c, T>,
 {
@@ -298,6 +314,10 @@ where
         Kind::LongTransaction => {
             "begin isolation level read committed; set local jit = off; set local enable_seqscan = on; \
              set local statement_timeout = 0"
+        }
+        Kind::Pooled if looking => {
+            "begin isolation level read committed; set local jit = off; set local enable_seqscan = off; \
+             set local statement_timeout = '2s'; set local lock_timeout = '2s'"
         }
         Kind::Pooled => {
             "begin isolation level read committed; set local jit = off; set local enable_seqscan = off; \

@@ -32,6 +32,7 @@ pub struct PostgresOptions {
     pub(crate) contract: Option<Arc<dyn Contract>>,
     pub(crate) clock: Option<Arc<dyn Clock>>,
     pub(crate) blocked_max: u64,
+    pub(crate) looking: bool,
 }
 
 impl PostgresOptions {
@@ -49,6 +50,7 @@ impl PostgresOptions {
             contract: None,
             clock: None,
             blocked_max: 10_000,
+            looking: false,
         }
     }
 
@@ -121,6 +123,13 @@ impl PostgresOptions {
     /// Defaults to 10,000.
     pub fn blocked_max(mut self, blocked_max: u64) -> Self {
         self.blocked_max = blocked_max;
+        self
+    }
+
+    /// For those who look and act while relays work: two connections, and no statement longer than two seconds, so that
+    /// looking never slows a relay.
+    pub fn for_looking(mut self) -> Self {
+        self.looking = true;
         self
     }
 }

@@ -6,7 +6,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use postroom_core::{StoreError, StoreErrorKind};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
@@ -28,6 +28,10 @@ const CALLERS_MAX: u32 = 8;
 const READERS_MAX: u32 = 4;
 /// Connections for what relays read: looking must never slow them.
 const TAKERS_MAX: u32 = 2;
+/// How long a read may take in a store that is opened for looking.
+const LOOK_WITHIN: Duration = Duration::from_secs(2);
+/// How many steps of SQLite's machine are between two looks at the clock.
+const STEPS: i32 = 10_000;
 /// The first SQLite without the WAL-reset bug, which can damage a file that several processes write.
 const SQLITE_NEEDED: (u32, u32, u32) = (3, 51, 3);
 
@@ -41,6 +45,8 @@ pub(crate) struct Database {
     readers: SqlitePool,
     takers: SqlitePool,
     writer: Arc<Writer>,
+    /// How long an operator's read may take, where it may not take long.
+    read_within: Option<Duration>,
     connect: SqliteConnectOptions,
     ear: Mutex<Ear>,
     /// Which file it is, whatever its name.
@@ -88,6 +94,7 @@ impl Database {
             readers: pool(READERS_MAX),
             takers: pool(TAKERS_MAX),
             writer: Arc::new(Writer::new(pool(1), path.clone())),
+            read_within: options.looking.then_some(LOOK_WITHIN),
             connect: connect.clone(),
             ear: Mutex::default(),
             path,
@@ -159,10 +166,17 @@ impl Database {
         T: Send + 'static,
         F: for<'c> FnOnce(&'c mut SqliteConnection) -> Work<'c, T> + Send + 'static,
     {
-        let pool = pool.clone();
+        let (pool, within) = (pool.clone(), self.read_within);
         let read = tokio::spawn(async move {
             let mut conn = pool.acquire().await?;
+            if let Some(within) = within {
+                let deadline = Instant::now() + within;
+                conn.lock_handle().await?.set_progress_handler(STEPS, move || Instant::now() < deadline);
+            }
             let result = snapshot(&mut conn, work).await;
+            if within.is_some() {
+                conn.lock_handle().await?.remove_progress_handler();
+            }
             if matches!(result, Err(Fault::Database(_))) {
                 // Whatever it was, the next reader starts with a clean one.
                 let _ = conn.close().await;

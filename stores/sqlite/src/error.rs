@@ -39,6 +39,7 @@ mod code {
     pub(super) const BUSY: i32 = 5;
     pub(super) const LOCKED: i32 = 6;
     pub(super) const READONLY: i32 = 8;
+    pub(super) const INTERRUPT: i32 = 9;
     pub(super) const IOERR: i32 = 10;
     pub(super) const CORRUPT: i32 = 11;
     pub(super) const FULL: i32 = 13;
@@ -78,6 +79,9 @@ fn explain(error: sqlx::Error, operation: &'static str, path: &str) -> StoreErro
             format!("{path} is locked by another writer"),
             "look for a transaction that stays open; `begin` waits 5 s for other writers, the store's own writes 15 s",
         ),
+        (_, Some(code::INTERRUPT)) => {
+            make(K::Busy, format!("{operation} on {path} took too long and was cut off"), "ask for less at a time")
+        }
         (_, Some(code::READONLY | code::PERM | code::AUTH)) => make(
             K::Refused,
             format!("{path} is read-only for this process"),

@@ -21,6 +21,7 @@ pub struct SqliteOptions {
     pub(crate) contract: Option<Arc<dyn Contract>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) blocked_max: u64,
+    pub(crate) looking: bool,
 }
 
 impl SqliteOptions {
@@ -44,6 +45,7 @@ impl SqliteOptions {
             contract: None,
             clock: Arc::new(SystemClock::default()),
             blocked_max: 10_000,
+            looking: false,
         }
     }
 
@@ -82,6 +84,12 @@ impl SqliteOptions {
     /// Defaults to 10,000.
     pub fn blocked_max(mut self, blocked_max: u64) -> Self {
         self.blocked_max = blocked_max;
+        self
+    }
+
+    /// For those who look while relays work: no read longer than two seconds, so that looking never slows a relay.
+    pub fn for_looking(mut self) -> Self {
+        self.looking = true;
         self
     }
 }

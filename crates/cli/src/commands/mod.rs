@@ -23,6 +23,7 @@ pub(crate) mod route;
 pub(crate) mod schema;
 pub(crate) mod status;
 pub(crate) mod store;
+pub(crate) mod token;
 pub(crate) mod version;
 #[cfg(feature = "webhook")]
 pub(crate) mod webhook;

@@ -72,8 +72,8 @@ async fn ls(app: &App, store: &StoreArg) -> Outcome {
     let config = app.config()?;
     let only = app::meant(&config, store)?;
     let mut report = status::collect(&config, Some(&only.name)).await;
-    if let Some(failed) = report.unanswered.pop() {
-        return Err(failed);
+    if let Some(error) = report.unanswered.pop() {
+        return Err(error.into());
     }
     app.global.output.list(&report.routes, || status::routes_table(&report.routes))?;
     Ok(Exit::Done)

@@ -7,14 +7,15 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-use postroom_core::view::{RelayRow, RouteStatus, StoreRow};
-use postroom_core::{RouteDefinition, RouteState};
+use postroom_core::RouteState;
+use postroom_core::view::RouteStatus;
 use postroom_server::config::{Config, StoreConfig};
-use serde::Serialize;
+use postroom_server::status::{self, Report};
+use postroom_server::stores;
 
-use crate::app::{self, App};
+use crate::app::App;
 use crate::args::help;
-use crate::exit::{Exit, Failed, Outcome};
+use crate::exit::{Exit, Outcome};
 use crate::output::{Format, Table, count, print};
 use crate::{stop, when};
 
@@ -27,18 +28,6 @@ pub(crate) struct StatusArgs {
     watch: bool,
 }
 
-/// Everything `status` shows.
-#[derive(Debug, Default, Serialize)]
-pub(crate) struct Report {
-    /// Every route of every store, registered or only configured.
-    pub(crate) routes: Vec<RouteStatus>,
-    relays: Vec<RelayRow>,
-    stores: Vec<StoreRow>,
-    #[serde(skip)]
-    /// Why a store did not answer.
-    pub(crate) unanswered: Vec<Failed>,
-}
-
 pub(crate) async fn run(app: &App, args: &StatusArgs) -> Outcome {
     let config = app.config()?;
     if args.watch {
@@ -48,7 +37,7 @@ pub(crate) async fn run(app: &App, args: &StatusArgs) -> Outcome {
     app.global.output.one(&report, || render(&report))?;
     let answered = report.stores.iter().any(|s| s.reachable);
     match report.unanswered.drain(..).next() {
-        Some(failed) if !answered => Err(failed),
+        Some(error) if !answered => Err(error.into()),
         _ => Ok(Exit::Done),
     }
 }
@@ -71,76 +60,10 @@ async fn watch(app: &App, config: &Config) -> Outcome {
 
 /// Asks every store (or the one of this name).
 pub(crate) async fn collect(config: &Config, only: Option<&str>) -> Report {
-    let mut report = Report::default();
-    for store in config.stores.iter().filter(|store| only.is_none_or(|o| o == store.name)) {
-        let name = &store.name;
-        let configured = app::routes_of(config, name);
-        match ask(config, store, &mut report).await {
-            Ok(()) => {
-                let missing: Vec<RouteStatus> = configured
-                    .iter()
-                    .filter(|d| !report.routes.iter().any(|r| r.store == *name && r.route == d.name))
-                    .map(|d| {
-                        unasked(name, d, RouteState::New, "registered when a relay starts, or by `store migrate up`")
-                    })
-                    .collect();
-                report.routes.extend(missing);
-            }
-            Err(failed) => {
-                let why = failed.problems.first().map(|p| p.message.clone()).unwrap_or_default();
-                report.routes.extend(configured.iter().map(|d| unasked(name, d, RouteState::Down, &why)));
-                report.stores.push(StoreRow {
-                    store: name.clone(),
-                    kind: kind(store.url.scheme()),
-                    reachable: false,
-                    schema_version: 0,
-                    events: 0,
-                    bytes: None,
-                    unmatched: 0,
-                    note: why,
-                });
-                report.unanswered.push(failed);
-            }
-        }
-    }
-    report
-}
-
-async fn ask(config: &Config, store: &StoreConfig, report: &mut Report) -> Result<(), Failed> {
-    let desk = app::open(config, store).await?.desk();
-    let (routes, relays, store) = (desk.routes().await?, desk.relays().await?, desk.store().await?);
-    report.routes.extend(routes.into_iter().map(|detail| detail.status));
-    report.relays.extend(relays);
-    report.stores.push(store);
-    Ok(())
-}
-
-/// What a store is, by its URL, when it cannot be asked.
-fn kind(scheme: &str) -> &'static str {
-    match scheme {
-        "sqlite" => "sqlite",
-        "postgres" | "postgresql" => "postgres",
-        "memory" => "memory",
-        _ => "unknown",
-    }
-}
-
-fn unasked(store: &str, route: &RouteDefinition, state: RouteState, note: &str) -> RouteStatus {
-    RouteStatus {
-        store: store.to_owned(),
-        route: route.name.clone(),
-        to: route.to.clone(),
-        state,
-        due: 0,
-        due_estimated: false,
-        oldest_due_seconds: 0.0,
-        rate: 0.0,
-        delivered: 0,
-        retrying: 0,
-        blocked_keys: 0,
-        dead: 0,
-        note: note.to_owned(),
-    }
+    let wanted = |store: &StoreConfig| only.is_none_or(|only| only == store.name);
+    let limits = config.limits;
+    let open = |store: StoreConfig| async move { Ok(stores::open(&store, limits).await?.desk()) };
+    status::collect(config, wanted, open).await
 }
 
 /// The routes as a table; the store's name only where there are several.
@@ -217,12 +140,18 @@ fn last_line(report: &Report) -> String {
 
 #[cfg(test)]
 mod tests {
-    use postroom_core::Timestamp;
+    use postroom_core::view::{RelayRow, StoreRow};
+    use postroom_core::{RouteDefinition, Timestamp};
 
     use super::*;
 
     fn route(name: &str, state: RouteState) -> RouteStatus {
-        unasked("main", &RouteDefinition { to: "exec mailer.py".into(), ..RouteDefinition::new(name) }, state, "")
+        status::unasked(
+            "main",
+            &RouteDefinition { to: "exec mailer.py".into(), ..RouteDefinition::new(name) },
+            state,
+            "",
+        )
     }
 
     fn store(reachable: bool) -> StoreRow {

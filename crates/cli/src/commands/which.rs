@@ -2,12 +2,12 @@
 
 use clap::Args;
 use jiff::Timestamp;
+use postroom_core::units::parse_ago;
 use postroom_core::{Pattern, PatternError, Selection};
 
 use crate::app::Opened;
 use crate::commands::event::find;
 use crate::exit::Failed;
-use crate::when;
 
 /// Which events.
 #[derive(Debug, Clone, Default, Args)]
@@ -25,10 +25,10 @@ pub(crate) struct WhichEvents {
     #[arg(long, value_name = "NAME")]
     tenant: Option<String>,
     /// Occurred then or later: RFC 3339, or how long ago (1h)
-    #[arg(long, value_name = "TIME", value_parser = when::ago)]
+    #[arg(long, value_name = "TIME", value_parser = parse_ago)]
     from: Option<Timestamp>,
     /// Occurred before: RFC 3339, or how long ago (10m)
-    #[arg(long, value_name = "TIME", value_parser = when::ago)]
+    #[arg(long, value_name = "TIME", value_parser = parse_ago)]
     to: Option<Timestamp>,
 }
 

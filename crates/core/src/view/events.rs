@@ -11,6 +11,7 @@ use crate::failure::HandlerError;
 
 /// One event in a list. The payload is not here.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EventRow {
     /// The store.
     pub store: String,
@@ -41,6 +42,7 @@ pub struct EventRow {
 
 /// Everything known of one event: where it is, and why.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Timeline {
     /// The event.
     #[serde(flatten)]
@@ -73,6 +75,7 @@ pub struct Timeline {
 
 /// What became of an event on one route.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RouteTimeline {
     /// The route.
     pub route: String,
@@ -92,6 +95,7 @@ pub struct RouteTimeline {
 
 /// One failed try.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AttemptRow {
     /// Which try, from 1.
     pub attempt: u32,

@@ -2,19 +2,20 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use postroom_core::Secret;
+use postroom_core::{Pattern, Role, Secret};
 
 use super::keys::{Key, Kind, SOME, key, optional};
 use super::read::Read;
-use super::tree::Table;
-use super::typed::{HttpConfig, Listen};
+use super::tree::{Entry, Table};
+use super::typed::{Anonymous, HttpConfig, Listen};
+use crate::redact::{JsonPath, Redaction};
 
 pub(super) static HTTP: &[Key] = &[
     optional(
         "listen",
         Kind::Text,
         r#""127.0.0.1:7480""#,
-        "Address and port of health and metrics; one that other machines reach needs `metrics_token`.",
+        "Address and port of health, metrics and the API; one that other machines reach needs `anonymous = \"none\"` or `metrics_token`.",
     ),
     optional("metrics_token", Kind::Password, r#""secret""#, "A token without which nobody reads metrics."),
     optional(
@@ -22,6 +23,18 @@ pub(super) static HTTP: &[Key] = &[
         Kind::Path,
         r#""/run/credentials/metrics""#,
         "A file with it, instead of `metrics_token`.",
+    ),
+    optional(
+        "anonymous",
+        Kind::Word(&["none", "viewer", "operator", "admin"]),
+        r#""none""#,
+        "What somebody on this machine may without a token. By default: look, until the first token is made.",
+    ),
+    optional(
+        "redact",
+        Kind::Open(&Kind::List(&Kind::Text)),
+        r#"{ "payment.*" = ["$.card", "$..iban"] }"#,
+        "What of payloads nobody is shown: JSON paths by event type.",
     ),
     key("late", SOME, r#""5m""#, "How long a delivery may be due before /readyz says that the relay does not move."),
 ];
@@ -32,10 +45,59 @@ const USUAL: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHO
 impl Read<'_> {
     pub(super) fn http(&mut self, table: &Table) -> HttpConfig {
         let metrics_token = self.metrics_token(table);
-        let chosen = self.listen(table, metrics_token.is_some()).map(|address| Listen { address, must: true });
+        let word = table.get("anonymous").and_then(|node| node.text()).map(str::to_owned);
+        let guarded = metrics_token.is_some() || word.as_deref() == Some("none");
+        let chosen = self.listen(table, guarded).map(|address| Listen { address, must: true });
         // A token without an address is a wish for the usual one, where somebody else may be already.
         let usual = metrics_token.as_ref().map(|_| Listen { address: USUAL, must: false });
-        HttpConfig { listen: chosen.or(usual), metrics_token, late: table.duration("late") }
+        let listen = chosen.or(usual);
+        let anonymous = self.anonymous(table, word.as_deref(), listen);
+        HttpConfig { listen, metrics_token, anonymous, redact: self.redact(table), late: table.duration("late") }
+    }
+
+    fn anonymous(&mut self, table: &Table, word: Option<&str>, listen: Option<Listen>) -> Anonymous {
+        let local = listen.is_none_or(|listen| listen.address.ip().is_loopback());
+        match (word, word.and_then(Role::parse)) {
+            (Some("none"), _) => Anonymous::Nothing,
+            (_, None) if local => Anonymous::LookAtFirst,
+            (_, None) => Anonymous::Nothing,
+            (_, Some(role)) if local => Anonymous::May(role),
+            (_, Some(role)) => {
+                if let (Some(node), Some(listen)) = (table.get("anonymous"), listen) {
+                    let message = format!(
+                        "{} can be reached from other machines, and everybody there would be {}",
+                        listen.address,
+                        role.as_str()
+                    );
+                    let hint = "make tokens with `postroom token create`, or listen on 127.0.0.1";
+                    self.problems.at(&node.place, message, Some(hint.to_owned()));
+                }
+                Anonymous::Nothing
+            }
+        }
+    }
+
+    fn redact(&mut self, table: &Table) -> Redaction {
+        let mut rules = Vec::new();
+        let Some(given) = table.get("redact").and_then(|node| node.table()) else { return Redaction::default() };
+        for Entry { name, node, .. } in &given.0 {
+            let pattern = match Pattern::parse(name) {
+                Ok(pattern) => pattern,
+                Err(error) => {
+                    self.problems.at(&node.place, error.to_string(), None);
+                    continue;
+                }
+            };
+            let mut paths = Vec::new();
+            for entry in node.list().unwrap_or_default() {
+                match JsonPath::parse(entry.text().unwrap_or_default()) {
+                    Ok(path) => paths.push(path),
+                    Err(why) => self.problems.at(&entry.place, why, None),
+                }
+            }
+            rules.push((pattern, paths));
+        }
+        Redaction::new(rules)
     }
 
     fn listen(&mut self, table: &Table, guarded: bool) -> Option<SocketAddr> {
@@ -48,7 +110,8 @@ impl Read<'_> {
         };
         if !address.ip().is_loopback() && !guarded {
             let message = format!("{address} can be reached from other machines, and everybody could ask");
-            let hint = "set http.metrics_token, or listen on 127.0.0.1";
+            let hint =
+                "set http.anonymous = \"none\" and make tokens with `postroom token create`, or listen on 127.0.0.1";
             self.problems.at(&node.place, message, Some(hint.to_owned()));
             return None;
         }

@@ -38,8 +38,8 @@ pub use show::Setting;
 pub use transports::{ExecPeer, ExecTarget, Target};
 pub use tree::Origin;
 pub use typed::{
-    Config, ContractConfig, HttpConfig, Listen, LogConfig, LogFormat, PoolerConfig, PostgresConfig, RelayConfig,
-    RouteConfig, StoreConfig,
+    Anonymous, Config, ContractConfig, HttpConfig, Listen, LogConfig, LogFormat, PoolerConfig, PostgresConfig,
+    RelayConfig, RouteConfig, StoreConfig,
 };
 
 use problem::Problems;

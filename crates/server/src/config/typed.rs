@@ -8,12 +8,13 @@ use std::time::Duration;
 use postroom_adopted::Layout;
 use postroom_contracts::Contracts;
 use postroom_core::envelope::Format;
-use postroom_core::{BreakerPolicy, Budget, Limits, Retention, RetryPolicy, RouteDefinition, Secret, SecretUrl};
+use postroom_core::{BreakerPolicy, Budget, Limits, Retention, RetryPolicy, Role, RouteDefinition, Secret, SecretUrl};
 use postroom_relay::Poll;
 
 use super::problem::{ConfigError, Problem, suggest};
 use super::show::Setting;
 use super::transports::Target;
+use crate::redact::Redaction;
 
 /// A whole configuration; valid by construction.
 #[derive(Debug, Clone)]
@@ -137,8 +138,34 @@ pub struct HttpConfig {
     pub listen: Option<Listen>,
     /// A token that may read metrics and nothing else.
     pub metrics_token: Option<Secret>,
+    /// What somebody may without a token.
+    pub anonymous: Anonymous,
+    /// What of payloads nobody is shown.
+    pub redact: Redaction,
     /// How long a delivery may be due before the relay counts as standing still.
     pub late: Duration,
+}
+
+/// What somebody may without a token. Only who is on this machine can ask without one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Anonymous {
+    /// Nothing.
+    Nothing,
+    /// Look, until the first token is made.
+    LookAtFirst,
+    /// This.
+    May(Role),
+}
+
+impl Anonymous {
+    /// What they may in a store that has tokens, or has none.
+    pub(crate) fn role(self, has_tokens: bool) -> Option<Role> {
+        match self {
+            Self::May(role) => Some(role),
+            Self::LookAtFirst if !has_tokens => Some(Role::Viewer),
+            Self::Nothing | Self::LookAtFirst => None,
+        }
+    }
 }
 
 /// An address to listen on.

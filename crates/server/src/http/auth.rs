@@ -1,51 +1,151 @@
 //! Who asks, and what they may.
+//!
+//! A token opens the store it was made in, with its role. Without one, somebody on this machine may what the configuration
+//! says; where it says nothing: look, until the first token is made.
 
-use axum::http::{HeaderMap, header};
-use postroom_core::Secret;
-use sha2::{Digest as _, Sha256};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use axum::http::{HeaderMap, StatusCode, header};
+use postroom_core::{Role, Secret, Timestamp, TokenRow};
 use subtle::ConstantTimeEq as _;
+use tokio::sync::Mutex;
 
 use super::problem::Problem;
-use crate::config::HttpConfig;
+use crate::config::{Anonymous, HttpConfig};
+use crate::desks::Desks;
+use crate::token::hash;
+
+/// How long what a store said of its tokens is believed.
+const BELIEVED: Duration = Duration::from_secs(1);
 
 /// Says who may.
 #[derive(Debug)]
 pub(crate) struct Guard {
-    metrics: Option<Fingerprint>,
+    metrics: Option<String>,
+    anonymous: Anonymous,
+    tokens: Mutex<BTreeMap<String, Known>>,
 }
 
-/// What is kept of a secret: equal ones are found in a time that tells nothing about the others.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Fingerprint([u8; 32]);
+/// The tokens of a store, when they were last asked for.
+#[derive(Debug)]
+struct Known {
+    at: Instant,
+    tokens: Vec<TokenRow>,
+}
 
-impl Fingerprint {
-    pub(crate) fn of(secret: &str) -> Self {
-        Self(Sha256::digest(secret.as_bytes()).into())
+/// Somebody who asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Caller {
+    /// As the audit names them.
+    pub(crate) name: String,
+    /// What they may, in each store.
+    roles: BTreeMap<String, Role>,
+}
+
+impl Caller {
+    /// Whether they may that in the store.
+    pub(crate) fn may(&self, role: Role, store: &str) -> bool {
+        self.roles.get(store).is_some_and(|theirs| *theirs >= role)
     }
 
-    fn is(&self, other: &Self) -> bool {
-        self.0.ct_eq(&other.0).into()
+    /// Whether they may that in any store.
+    fn may_anywhere(&self, role: Role) -> bool {
+        self.roles.values().any(|theirs| *theirs >= role)
     }
 }
 
-impl std::fmt::Debug for Fingerprint {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Fingerprint(***)")
-    }
+/// Whether two hashes are equal, in a time that tells nothing about where they differ.
+fn same(one: &str, other: &str) -> bool {
+    one.as_bytes().ct_eq(other.as_bytes()).into()
 }
 
 impl Guard {
     pub(crate) fn new(config: &HttpConfig) -> Self {
-        let metrics = config.metrics_token.as_ref().map(|token: &Secret| Fingerprint::of(token.expose()));
-        Self { metrics }
+        let metrics = config.metrics_token.as_ref().map(|token: &Secret| hash(token.expose()));
+        Self { metrics, anonymous: config.anonymous, tokens: Mutex::default() }
     }
 
-    /// Whether metrics may be read: with the token for them, or where there is none: then only this machine can ask.
-    pub(crate) fn may_read_metrics(&self, headers: &HeaderMap) -> Result<(), Problem> {
-        let Some(metrics) = &self.metrics else { return Ok(()) };
-        let given = given(headers).map(|token| Fingerprint::of(&token));
-        if given.is_some_and(|given| given.is(metrics)) { Ok(()) } else { Err(Problem::unauthorized()) }
+    /// Whether metrics may be read: with the token for them, with any other, or where neither is needed.
+    pub(crate) async fn may_read_metrics(&self, headers: &HeaderMap, desks: &Desks) -> Result<(), Problem> {
+        let given = given(headers).map(|token| hash(&token));
+        match (&self.metrics, given) {
+            (Some(metrics), Some(given)) if same(&given, metrics) => Ok(()),
+            (Some(_), None) => Err(Problem::unauthorized()),
+            // Only this machine can ask: elsewhere one of the two is needed.
+            (None, None) if self.anonymous != Anonymous::Nothing => Ok(()),
+            _ => self.admit(headers, Role::Viewer, desks).await.map(drop),
+        }
     }
+
+    /// Who asks, if they may that in some store. Whether a token is missing, unknown or over takes the same time.
+    pub(crate) async fn admit(&self, headers: &HeaderMap, role: Role, desks: &Desks) -> Result<Caller, Problem> {
+        let given = given(headers);
+        let hashed = hash(given.as_deref().unwrap_or_default());
+        let now = Timestamp::now();
+        let mut caller = Caller { name: "anonymous".to_owned(), roles: BTreeMap::new() };
+        let mut silent = None;
+        for store in &desks.config().stores {
+            let tokens = match self.tokens_of(&store.name, desks).await {
+                Ok(tokens) => tokens,
+                Err(problem) => {
+                    silent = Some(problem);
+                    continue;
+                }
+            };
+            let mut known = None;
+            for token in &tokens {
+                // Every one is looked at.
+                if same(&token.hash, &hashed) && !token.has_ended(now) {
+                    known = Some(token);
+                }
+            }
+            match (known, &given) {
+                (Some(token), Some(_)) => {
+                    caller.name.clone_from(&token.name);
+                    caller.roles.insert(store.name.clone(), token.role);
+                }
+                (_, None) => {
+                    let role = self.anonymous.role(!tokens.is_empty());
+                    caller.roles.extend(role.map(|role| (store.name.clone(), role)));
+                }
+                (None, Some(_)) => {}
+            }
+        }
+        match silent {
+            _ if caller.may_anywhere(role) => Ok(caller),
+            _ if !caller.roles.is_empty() && given.is_some() => Err(forbidden(role)),
+            Some(problem) => Err(problem),
+            None => Err(Problem::unauthorized()),
+        }
+    }
+
+    /// What a store says of its tokens, or said a moment ago; while it does not answer, what it said last.
+    async fn tokens_of(&self, store: &str, desks: &Desks) -> Result<Vec<TokenRow>, Problem> {
+        let mut known = self.tokens.lock().await;
+        if let Some(known) = known.get(store).filter(|known| known.at.elapsed() < BELIEVED) {
+            return Ok(known.tokens.clone());
+        }
+        let config = desks.config();
+        let Ok(configured) = config.store(Some(store)) else { return Ok(Vec::new()) };
+        let asked = async { desks.desk(configured).await?.tokens().await };
+        match (asked.await, known.get_mut(store)) {
+            (Ok(tokens), _) => {
+                known.insert(store.to_owned(), Known { at: Instant::now(), tokens: tokens.clone() });
+                Ok(tokens)
+            }
+            (Err(_), Some(before)) => {
+                before.at = Instant::now();
+                Ok(before.tokens.clone())
+            }
+            (Err(error), None) => Err(error.into()),
+        }
+    }
+}
+
+fn forbidden(role: Role) -> Problem {
+    let detail = format!("this needs a token with the role {}", role.as_str());
+    Problem::new(StatusCode::FORBIDDEN, "http.forbidden", detail)
 }
 
 /// The token of a request.

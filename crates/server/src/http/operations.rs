@@ -14,22 +14,27 @@ use super::problem::Problem;
 /// Whether the engines go round.
 pub(super) async fn livez(State(site): State<Arc<Site>>, query: RawQuery, headers: HeaderMap) -> Response {
     let alive = site.operating.health.alive().map_err(|why| vec![why]);
-    answer(&site, alive, &query, &headers)
+    answer(&site, alive, &query, &headers).await
 }
 
 /// Whether events move.
 pub(super) async fn readyz(State(site): State<Arc<Site>>, query: RawQuery, headers: HeaderMap) -> Response {
-    answer(&site, site.operating.health.moving(), &query, &headers)
+    answer(&site, site.operating.health.moving(), &query, &headers).await
 }
 
 /// Everybody learns whether; who may read metrics also learns why, with `?verbose`.
-fn answer(site: &Site, result: Result<(), Vec<String>>, RawQuery(query): &RawQuery, headers: &HeaderMap) -> Response {
+async fn answer(
+    site: &Site,
+    result: Result<(), Vec<String>>,
+    RawQuery(query): &RawQuery,
+    headers: &HeaderMap,
+) -> Response {
     let status = if result.is_ok() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let verbose = query.as_deref().is_some_and(|query| query.split('&').any(|part| part.starts_with("verbose")));
     if !verbose {
         return (status, if result.is_ok() { "ok\n" } else { "not ok\n" }).into_response();
     }
-    if let Err(problem) = site.guard.may_read_metrics(headers) {
+    if let Err(problem) = site.guard.may_read_metrics(headers, &site.operating.desks).await {
         return problem.into_response();
     }
     let mut lines = vec![if result.is_ok() { "ok" } else { "not ok" }.to_owned()];
@@ -44,7 +49,7 @@ fn answer(site: &Site, result: Result<(), Vec<String>>, RawQuery(query): &RawQue
 
 /// As Prometheus reads them.
 pub(super) async fn metrics(State(site): State<Arc<Site>>, headers: HeaderMap) -> Result<Response, Problem> {
-    site.guard.may_read_metrics(&headers)?;
+    site.guard.may_read_metrics(&headers, &site.operating.desks).await?;
     let text = site.operating.metrics.text();
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
 }
@@ -54,7 +59,7 @@ pub(super) async fn health(State(site): State<Arc<Site>>, headers: HeaderMap) ->
     let moving = site.operating.health.moving();
     let status = if moving.is_ok() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let mut body = json!({ "status": if moving.is_ok() { "ok" } else { "error" } });
-    if site.guard.may_read_metrics(&headers).is_ok() {
+    if site.guard.may_read_metrics(&headers, &site.operating.desks).await.is_ok() {
         let routes: Vec<Value> = site
             .operating
             .health

@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::http::{Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
+use postroom_core::{StoreError, StoreErrorKind};
 use serde_json::json;
 
 /// What went wrong with a request.
@@ -11,30 +12,81 @@ pub(crate) struct Problem {
     status: StatusCode,
     code: &'static str,
     detail: String,
+    hint: String,
 }
 
 impl Problem {
     pub(crate) fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
-        Self { status, code, detail: detail.into() }
+        Self { status, code, detail: detail.into(), hint: String::new() }
     }
 
-    /// No token, or none that is known: which of them is nobody's business.
+    /// Adds the next step.
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = hint.into();
+        self
+    }
+
+    /// No token, or none that is known or still good: which of them is nobody's business.
     pub(crate) fn unauthorized() -> Self {
         let detail = "a token is needed, as `Authorization: Bearer TOKEN`";
         Self::new(StatusCode::UNAUTHORIZED, "http.unauthorized", detail)
+    }
+
+    /// A parameter that is not as it should be.
+    pub(crate) fn parameter(name: &str, why: &str, about: &str) -> Self {
+        let name: String = name.chars().take(60).filter(|c| !c.is_control()).collect();
+        Self::new(StatusCode::BAD_REQUEST, "http.parameter", format!("`{name}` {why}")).hint(about)
+    }
+
+    /// A body that cannot be read.
+    pub(crate) fn body(why: &str) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "http.body", format!("the body is not JSON of this kind: {why}"))
+    }
+
+    /// A payload, asked for by somebody who may not see it.
+    pub(crate) fn payload() -> Self {
+        let detail = "payloads are shown to operators only";
+        Self::new(StatusCode::FORBIDDEN, "http.forbidden", detail)
+    }
+
+    /// A thing that is not there.
+    pub(crate) fn no_such(what: &str, name: &str) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "http.no_such", format!("there is no {what} {name:?}"))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn detail(&self) -> &str {
+        &self.detail
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        use StoreErrorKind as K;
+        let problem = match error.kind {
+            K::NotFound => Self::new(StatusCode::NOT_FOUND, "http.no_such", error.message),
+            K::Invalid => Self::new(StatusCode::BAD_REQUEST, "http.invalid", error.message),
+            K::Conflict => Self::new(StatusCode::CONFLICT, "http.conflict", error.message),
+            K::Busy => Self::new(StatusCode::SERVICE_UNAVAILABLE, "http.too_slow", error.message),
+            _ => Self::new(StatusCode::SERVICE_UNAVAILABLE, "http.store", error.message),
+        };
+        problem.hint(error.hint)
     }
 }
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let title = self.status.canonical_reason().unwrap_or("error");
-        let body = json!({
+        let mut body = json!({
             "type": "about:blank",
             "title": title,
             "status": self.status.as_u16(),
             "code": self.code,
             "detail": self.detail,
         });
+        if !self.hint.is_empty() {
+            body["hint"] = self.hint.into();
+        }
         let mut response = (self.status, Json(body)).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/problem+json"));

@@ -29,6 +29,8 @@ const SETTINGS: [(&str, &str); 6] = [
     ("lock_timeout", "10s"),
     ("idle_in_transaction_session_timeout", "30s"),
 ];
+/// The same where nothing may take long.
+const LOOKING: [(&str, &str); 2] = [("statement_timeout", "2s"), ("lock_timeout", "2s")];
 /// How often the probe for a pooler asks.
 const PROBES: usize = 4;
 
@@ -153,12 +155,13 @@ async fn pid(conn: &mut PgConnection) -> Result<i32, sqlx::Error> {
 }
 
 /// The same server for our own sessions.
-pub(super) fn ours(options: &PgConnectOptions, pooled: bool, of: TablesOf) -> PgConnectOptions {
+pub(super) fn ours(options: &PgConnectOptions, pooled: bool, of: TablesOf, looking: bool) -> PgConnectOptions {
     if pooled {
         return options.clone();
     }
     let path = (of == TablesOf::Ourselves).then_some(("search_path", "pg_catalog"));
-    options.clone().options(SETTINGS).options(path)
+    let ours = options.clone().options(SETTINGS).options(path);
+    if looking { ours.options(LOOKING) } else { ours }
 }
 
 /// What people know the database as; without user and password.

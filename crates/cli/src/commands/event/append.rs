@@ -3,6 +3,7 @@
 use std::io::{self, Read};
 
 use jiff::Timestamp;
+use postroom_core::units::parse_ahead;
 use postroom_core::{Event, JSON, Limits};
 use postroom_server::transports;
 use serde_json::{Value, json};
@@ -12,7 +13,6 @@ use crate::args::{StoreArg, help};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::lines;
 use crate::output::{Format, Table, count, note, print_lines};
-use crate::when;
 
 /// Append an event, or with `-` JSON lines from stdin in one transaction; prints the ids
 #[derive(Debug, clap::Args)]
@@ -52,7 +52,7 @@ pub(crate) struct AppendArgs {
     #[arg(long, value_name = "ID")]
     id: Option<String>,
     /// Not to be delivered before: RFC 3339, or how long from now (10m)
-    #[arg(long, value_name = "TIME", value_parser = when::ahead)]
+    #[arg(long, value_name = "TIME", value_parser = parse_ahead)]
     available_at: Option<Timestamp>,
     /// The payload as JSON, or `-` for stdin [default: null]
     #[arg(long, value_name = "JSON", allow_hyphen_values = true)]

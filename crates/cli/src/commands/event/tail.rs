@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use postroom_core::view::EventRow;
 use postroom_core::{Desk, Page, Selection};
+use postroom_server::tail;
 use tokio::time::sleep;
 
 use crate::app::App;
@@ -44,32 +45,23 @@ pub(crate) async fn run(app: &App, args: &TailArgs) -> Outcome {
     let which = args.which.selection();
     let stop = stop::on_signal()?;
     // Where to go on is found before the latest are read, so that none falls between.
-    let mut after = end(&*desk).await?;
+    let mut after = tail::end(&*desk).await?;
     let mut latest = newest(&*desk, &which, args.lines).await?;
     latest.reverse();
     latest.retain(|row| row.position <= after);
     show(app, &latest)?;
     while args.follow && !stop.is_cancelled() {
-        let end = end(&*desk).await?;
-        if end <= after {
+        let (rows, next) = tail::news(&*desk, &which, after, BATCH).await?;
+        show(app, &rows)?;
+        if next == after {
             tokio::select! {
                 () = stop.cancelled() => break,
                 () = sleep(PAUSE) => {}
             }
-            continue;
         }
-        let rows = desk.events(&which, Page::Oldest { after, limit: BATCH }).await?;
-        show(app, &rows)?;
-        let last = rows.last().map_or(after, |row| row.position);
-        // With room left in the batch everything up to the end has been looked at, wanted or not.
-        after = if rows.len() == BATCH { last } else { last.max(end) };
+        after = next;
     }
     Ok(Exit::Done)
-}
-
-/// The newest position.
-async fn end(desk: &dyn Desk) -> Result<i64, Failed> {
-    Ok(newest(desk, &Selection::default(), 1).await?.first().map_or(0, |row| row.position))
 }
 
 async fn newest(desk: &dyn Desk, which: &Selection, limit: usize) -> Result<Vec<EventRow>, Failed> {

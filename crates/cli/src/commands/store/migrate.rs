@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use postroom_core::SchemaStep;
 use postroom_server::config::{Config, StoreConfig};
+use postroom_server::status;
 use postroom_server::stores::{self, IfMissing};
 use serde_json::json;
 
@@ -52,7 +53,7 @@ async fn up(app: &App, store: &StoreArg) -> Outcome {
         return Ok(Exit::Done);
     }
     let applied = schema.up().await?;
-    let definitions = app::routes_of(&config, name);
+    let definitions = status::routes_of(&config, name);
     let new = app::open(&config, store).await?.desk().register(&definitions).await?;
     let answer = json!({ "store": name, "applied": applied, "registered": new });
     app.global.output.one(&answer, || {

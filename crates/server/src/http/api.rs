@@ -1,0 +1,5 @@
+//! What the API answers, by what is asked.
+
+pub(super) mod act;
+pub(super) mod live;
+pub(super) mod look;

@@ -1,0 +1,315 @@
+//! What a request may say: each endpoint declares its parameters, and what comes is checked against that.
+
+use std::collections::BTreeMap;
+
+use postroom_core::units::{parse_ago, parse_duration, parse_rate};
+use postroom_core::{Pattern, Role, Timestamp};
+use serde_json::{Map, Value};
+
+use super::problem::Problem;
+
+/// Longest text of a parameter.
+const TEXT_BYTES_MAX: usize = 1024;
+/// Most entries of a list.
+const LIST_MAX: usize = 1000;
+
+/// One parameter.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Param {
+    pub(crate) name: &'static str,
+    pub(crate) at: At,
+    pub(crate) kind: Kind,
+    pub(crate) must: bool,
+    pub(crate) about: &'static str,
+}
+
+/// Where a parameter stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum At {
+    Path,
+    Query,
+    Body,
+}
+
+/// What a parameter may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Text,
+    Flag,
+    /// A whole number between these two; the third where it is not given.
+    Number(u32, u32, u32),
+    /// RFC 3339, or how long ago.
+    Time,
+    /// `30d`.
+    Duration,
+    /// `50/s`.
+    Rate,
+    /// A pattern of event types.
+    Pattern,
+    Role,
+    /// Where a list goes on: what `Link` said before.
+    Cursor,
+    /// A list of texts.
+    Texts,
+    /// A list of objects; the endpoint looks at them itself.
+    Objects,
+}
+
+pub(crate) const fn path(name: &'static str, about: &'static str) -> Param {
+    Param { name, at: At::Path, kind: Kind::Text, must: true, about }
+}
+
+pub(crate) const fn query(name: &'static str, kind: Kind, about: &'static str) -> Param {
+    Param { name, at: At::Query, kind, must: false, about }
+}
+
+pub(crate) const fn body(name: &'static str, kind: Kind, about: &'static str) -> Param {
+    Param { name, at: At::Body, kind, must: false, about }
+}
+
+pub(crate) const fn must(param: Param) -> Param {
+    Param { must: true, ..param }
+}
+
+/// What came, checked.
+#[derive(Debug, Default)]
+pub(crate) struct Given(BTreeMap<&'static str, Value>);
+
+impl Given {
+    /// Reads what came for these parameters; what nobody declared is an error too.
+    pub(crate) fn read(
+        params: &'static [Param],
+        path: &[(String, String)],
+        query: &str,
+        body: &[u8],
+    ) -> Result<Self, Problem> {
+        let mut given = Self::default();
+        for (name, value) in path {
+            given.put(params, At::Path, name, Value::String(value.clone()))?;
+        }
+        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            given.put(params, At::Query, &name, Value::String(value.into_owned()))?;
+        }
+        for (name, value) in object(body)? {
+            given.put(params, At::Body, &name, value)?;
+        }
+        match params.iter().find(|param| param.must && !given.0.contains_key(param.name)) {
+            Some(missing) => Err(Problem::parameter(missing.name, "is missing", missing.about)),
+            None => Ok(given),
+        }
+    }
+
+    fn put(&mut self, params: &'static [Param], at: At, name: &str, value: Value) -> Result<(), Problem> {
+        let Some(param) = params.iter().find(|param| param.at == at && param.name == name) else {
+            let known: Vec<&str> = params.iter().filter(|param| param.at == at).map(|param| param.name).collect();
+            let known =
+                if known.is_empty() { "there is none".to_owned() } else { format!("there are {}", known.join(", ")) };
+            return Err(Problem::parameter(name, "is unknown", &known));
+        };
+        if value.is_null() {
+            return Ok(());
+        }
+        if self.0.contains_key(param.name) {
+            return Err(Problem::parameter(name, "is there twice", param.about));
+        }
+        let value = param.kind.check(value).map_err(|why| Problem::parameter(name, &why, param.about))?;
+        self.0.insert(param.name, value);
+        Ok(())
+    }
+
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.0.get(name)?.as_str()
+    }
+
+    pub(crate) fn owned(&self, name: &str) -> Option<String> {
+        self.text(name).map(str::to_owned)
+    }
+
+    pub(crate) fn flag(&self, name: &str) -> bool {
+        self.0.get(name).and_then(Value::as_bool).unwrap_or_default()
+    }
+
+    /// A number, or what stands for it.
+    pub(crate) fn number(&self, name: &str, otherwise: usize) -> usize {
+        self.0.get(name).and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok()).unwrap_or(otherwise)
+    }
+
+    pub(crate) fn time(&self, name: &str) -> Option<Timestamp> {
+        parse_ago(self.text(name)?).ok()
+    }
+
+    pub(crate) fn duration(&self, name: &str) -> Option<std::time::Duration> {
+        parse_duration(self.text(name)?).ok()
+    }
+
+    pub(crate) fn rate(&self, name: &str) -> Option<f64> {
+        parse_rate(self.text(name)?).ok()
+    }
+
+    pub(crate) fn pattern(&self, name: &str) -> Option<Pattern> {
+        Pattern::parse(self.text(name)?).ok()
+    }
+
+    pub(crate) fn role(&self, name: &str) -> Option<Role> {
+        Role::parse(self.text(name)?)
+    }
+
+    pub(crate) fn cursor(&self, name: &str) -> Option<i64> {
+        cursor(self.text(name)?)
+    }
+
+    pub(crate) fn texts(&self, name: &str) -> Vec<String> {
+        let list = self.0.get(name).and_then(Value::as_array);
+        list.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    }
+
+    pub(crate) fn objects(&self, name: &str) -> &[Value] {
+        self.0.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+    }
+}
+
+/// The fields of a body; none where there is none.
+fn object(body: &[u8]) -> Result<Map<String, Value>, Problem> {
+    if body.iter().all(u8::is_ascii_whitespace) {
+        return Ok(Map::new());
+    }
+    match serde_json::from_slice(body) {
+        Ok(Value::Object(fields)) => Ok(fields),
+        Ok(_) => Err(Problem::body("it is not an object")),
+        // The words of the parser tell where it stopped, and nothing of what stands there.
+        Err(error) => Err(Problem::body(&format!("line {}, column {}", error.line(), error.column()))),
+    }
+}
+
+impl Kind {
+    /// The value as it is kept, or what is wrong with it.
+    fn check(self, value: Value) -> Result<Value, String> {
+        match self {
+            Self::Flag => flag(&value).map(Value::Bool).ok_or_else(|| "must be true or false".to_owned()),
+            Self::Number(least, most, _) => number(&value, least, most),
+            Self::Texts => texts(value),
+            Self::Objects => match &value {
+                Value::Array(list) if list.len() <= LIST_MAX && list.iter().all(Value::is_object) => Ok(value),
+                _ => Err(format!("must be a list of at most {LIST_MAX} objects")),
+            },
+            _ => self.check_text(value),
+        }
+    }
+
+    fn check_text(self, value: Value) -> Result<Value, String> {
+        let Value::String(text) = value else { return Err("must be a text".to_owned()) };
+        check_text(&text)?;
+        let fits = match self {
+            Self::Time => parse_ago(&text).map(drop),
+            Self::Duration => parse_duration(&text).map(drop),
+            Self::Rate => parse_rate(&text).map(drop),
+            Self::Pattern => Pattern::parse(&text).map(drop).map_err(|error| error.to_string()),
+            Self::Role => Role::parse(&text).map(drop).ok_or_else(|| "must be viewer, operator or admin".to_owned()),
+            Self::Cursor => cursor(&text).map(drop).ok_or_else(|| "is none that was given out".to_owned()),
+            _ => Ok(()),
+        };
+        fits.map(|()| Value::String(text))
+    }
+}
+
+fn flag(value: &Value) -> Option<bool> {
+    match value {
+        Value::Bool(flag) => Some(*flag),
+        Value::String(text) => match text.as_str() {
+            "true" | "1" | "" => Some(true),
+            "false" | "0" => Some(false),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn number(value: &Value, least: u32, most: u32) -> Result<Value, String> {
+    let number = match value {
+        Value::Number(number) => number.as_u64(),
+        Value::String(text) => text.parse().ok(),
+        _ => None,
+    };
+    let fits = number.filter(|number| (u64::from(least)..=u64::from(most)).contains(number));
+    fits.map(Value::from).ok_or_else(|| format!("must be a whole number from {least} to {most}"))
+}
+
+fn texts(value: Value) -> Result<Value, String> {
+    let wrong = || format!("must be a list of at most {LIST_MAX} texts");
+    let list = value.as_array().filter(|list| list.len() <= LIST_MAX).ok_or_else(wrong)?;
+    for entry in list {
+        check_text(entry.as_str().ok_or_else(wrong)?)?;
+    }
+    Ok(value)
+}
+
+/// What no database keeps in a text, and what nobody means.
+fn check_text(text: &str) -> Result<(), String> {
+    if text.len() > TEXT_BYTES_MAX {
+        return Err(format!("is longer than {TEXT_BYTES_MAX} bytes"));
+    }
+    if text.contains('\0') {
+        return Err("has a NUL character in it".to_owned());
+    }
+    Ok(())
+}
+
+/// Where a list goes on, as it is given out.
+pub(crate) fn cursor_at(position: i64) -> String {
+    format!("p{position:x}")
+}
+
+fn cursor(text: &str) -> Option<i64> {
+    let digits = text.strip_prefix('p').filter(|digits| digits.starts_with(|c: char| c.is_ascii_hexdigit()))?;
+    i64::from_str_radix(digits, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static PARAMS: &[Param] = &[
+        query("limit", Kind::Number(1, 1000, 50), "most rows"),
+        query("from", Kind::Time, "then or later"),
+        query("cursor", Kind::Cursor, "the next page"),
+        must(body("key", Kind::Text, "the key")),
+        body("ids", Kind::Texts, "these"),
+        body("dry_run", Kind::Flag, "only look"),
+    ];
+
+    fn read(query: &str, body: &str) -> Result<Given, String> {
+        Given::read(PARAMS, &[], query, body.as_bytes()).map_err(|problem| problem.detail().to_owned())
+    }
+
+    #[test]
+    fn what_is_declared_is_read() {
+        let given = read("limit=7&from=1h&cursor=p1f", r#"{"key": "a", "ids": ["x"], "dry_run": true}"#).unwrap();
+        assert_eq!((given.number("limit", 50), given.cursor("cursor")), (7, Some(31)));
+        assert_eq!((given.text("key"), given.texts("ids")), (Some("a"), vec!["x".to_owned()]));
+        assert!(given.flag("dry_run") && given.time("from").is_some());
+        assert_eq!(cursor(&cursor_at(31)), Some(31));
+    }
+
+    #[test]
+    fn what_is_not_is_named() {
+        let key = r#"{"key": "a"}"#;
+        for (query, body, says) in [
+            ("", "", "`key` is missing"),
+            ("limits=7", key, "`limits` is unknown"),
+            ("limit=0", key, "`limit` must be a whole number from 1 to 1000"),
+            ("limit=1&limit=2", key, "`limit` is there twice"),
+            ("limit=99999999999999999999", key, "`limit` must be"),
+            ("from=yesterday", key, "is not a time"),
+            ("cursor=12", key, "`cursor` is none that was given out"),
+            ("cursor=p-1", key, "`cursor` is none that was given out"),
+            ("", r#"{"key": 7}"#, "`key` must be a text"),
+            ("", r#"{"key": "a\u0000b"}"#, "`key` has a NUL character"),
+            ("", r#"{"key": "a", "ids": "b"}"#, "`ids` must be a list"),
+            ("", "[]", "it is not an object"),
+            ("", "{\"key\": ", "line 1, column 8"),
+        ] {
+            let said = read(query, body).unwrap_err();
+            assert!(said.contains(says), "{query} {body}: {said}");
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Events as they are appended.
+
+use postroom_core::view::EventRow;
+use postroom_core::{Desk, Page, Selection, StoreError};
+
+/// The newest position.
+pub async fn end(desk: &dyn Desk) -> Result<i64, StoreError> {
+    let newest = desk.events(&Selection::default(), Page::Newest { before: None, limit: 1 }).await?;
+    Ok(newest.first().map_or(0, |row| row.position))
+}
+
+/// What came after that position, up to `limit`, and the position to go on from.
+pub async fn news(
+    desk: &dyn Desk,
+    which: &Selection,
+    after: i64,
+    limit: usize,
+) -> Result<(Vec<EventRow>, i64), StoreError> {
+    let end = end(desk).await?;
+    if end <= after {
+        return Ok((Vec::new(), after));
+    }
+    let rows = desk.events(which, Page::Oldest { after, limit }).await?;
+    let last = rows.last().map_or(after, |row| row.position);
+    // With room left everything up to the end has been looked at, wanted or not.
+    let next = if rows.len() == limit { last } else { last.max(end) };
+    Ok((rows, next))
+}
