@@ -59,6 +59,10 @@ impl Transport for Contracted {
         self.behind.check().await
     }
 
+    fn wind_down(&self) {
+        self.behind.wind_down();
+    }
+
     async fn close(&self) {
         self.behind.close().await;
     }

@@ -38,6 +38,7 @@ mod upkeep;
 pub mod view;
 mod wake;
 pub mod window;
+pub mod worker;
 
 pub use breaker::{Breaker, BreakerPolicy, Phase, RETRY_AFTER_MAX};
 pub use clock::Clock;

@@ -34,6 +34,10 @@ pub trait Transport: fmt::Debug + Send + Sync {
         Vec::new()
     }
 
+    /// The relay stops: nothing more comes, and what lies here and is on nobody's way yet should be reported as
+    /// `Unavailable` now.
+    fn wind_down(&self) {}
+
     /// Ends connections and child processes. Called once, after the last outcome or when the grace is over.
     async fn close(&self);
 }

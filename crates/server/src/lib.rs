@@ -14,6 +14,7 @@ pub mod http;
 pub mod metrics;
 pub mod online;
 pub mod operating;
+pub mod pulls;
 mod reach;
 pub mod redact;
 pub mod relay;

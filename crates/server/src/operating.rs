@@ -10,6 +10,7 @@ use crate::config::Config;
 use crate::desks::Desks;
 use crate::health::{Health, RoutePulse};
 use crate::metrics::{Kinds, Metrics, RouteMeters};
+use crate::pulls::Pulls;
 
 /// Watches the relays of this process.
 #[derive(Debug)]
@@ -20,6 +21,7 @@ pub struct Operating {
     pub health: Arc<Health>,
     kinds: Mutex<Kinds>,
     pub(crate) desks: Desks,
+    pub(crate) pulls: Pulls,
 }
 
 impl Operating {
@@ -30,6 +32,7 @@ impl Operating {
             health: Arc::new(Health::new(config.relay.lease, config.http.late)),
             kinds: Mutex::new(kinds(config)),
             desks: Desks::new(config),
+            pulls: Pulls::default(),
         }
     }
 }

@@ -14,9 +14,10 @@ use postroom_contracts::Contracts;
 use postroom_core::StoreError;
 use postroom_relay::{Observer, Relay, RelayError, RelayOptions, RouteRun};
 
-use crate::config::{Config, ConfigError, Problem, RouteConfig, StoreConfig};
+use crate::config::{Config, ConfigError, Problem, RouteConfig, StoreConfig, Target};
 use crate::metrics;
 use crate::operating::Operating;
+use crate::pulls::Pulls;
 use crate::reach::{self, Ready};
 use crate::transports;
 
@@ -85,6 +86,7 @@ pub async fn run(
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), RunError> {
     let routes = chosen(config, &options.routes).map_err(RunError::Config)?;
+    check_pulled(config, &routes).map_err(RunError::Config)?;
     let wanted = |store: &&StoreConfig| routes.iter().any(|route| route.stores.contains(&store.name));
     let stores: Vec<&StoreConfig> = config.stores.iter().filter(wanted).collect();
 
@@ -93,6 +95,9 @@ pub async fn run(
         ready = reach::reach(&stores, config.limits) => ready?,
         () = &mut shutdown => return Ok(()),
     };
+    let nowhere = Pulls::default();
+    let pulls = options.operating.as_deref().map_or(&nowhere, |operating| &operating.pulls);
+    pulls.begin_again();
     let mut relay = Relay::new(relay_options(config, options.drain)).observer(observer);
     let boot = relay.boot().to_owned();
     for route in &routes {
@@ -101,7 +106,7 @@ pub async fn run(
                 operating.health.expect(&store.name, &route.definition.name);
             }
             if let Some(ready) = ready.get(&store.name) {
-                relay = relay.serve(route_run(route, store, &config.contract.contracts, ready.clone()));
+                relay = relay.serve(route_run(route, store, &config.contract.contracts, ready.clone(), pulls));
             }
         }
     }
@@ -148,6 +153,15 @@ pub(crate) fn chosen<'c>(config: &'c Config, names: &[String]) -> Result<Vec<&'c
     }
 }
 
+/// Refuses a route that workers pull from where nobody could ask.
+fn check_pulled(config: &Config, routes: &[&RouteConfig]) -> Result<(), ConfigError> {
+    let pulled = routes.iter().find(|route| matches!(route.to, Target::Pull(_)));
+    let Some(route) = pulled.filter(|_| config.http.listen.is_none()) else { return Ok(()) };
+    let message = format!("workers of route `{}` ask over HTTP, and nothing listens", route.definition.name);
+    let hint = "set http.listen = \"127.0.0.1:7480\", or add --listen 127.0.0.1:7480";
+    Err(Problem::new(message).hint(hint).into())
+}
+
 fn relay_options(config: &Config, drain: bool) -> RelayOptions {
     RelayOptions {
         name: config.name.clone(),
@@ -160,12 +174,18 @@ fn relay_options(config: &Config, drain: bool) -> RelayOptions {
     }
 }
 
-fn route_run(route: &RouteConfig, store: &StoreConfig, contracts: &Arc<Contracts>, ready: Ready) -> RouteRun {
+fn route_run(
+    route: &RouteConfig,
+    store: &StoreConfig,
+    contracts: &Arc<Contracts>,
+    ready: Ready,
+    pulls: &Pulls,
+) -> RouteRun {
     RouteRun {
         store_name: store.name.clone(),
         store: ready.boxed(),
         definition: route.definition.clone(),
-        transport: transports::build(route, store, contracts),
+        transport: transports::build(route, store, contracts, pulls),
         retry: route.retry.clone(),
         breaker: route.breaker,
         rate: route.rate,

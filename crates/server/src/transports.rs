@@ -6,13 +6,20 @@ use postroom_contracts::{AppliesTo, Contracted, Contracts, Enveloped};
 use postroom_core::envelope::{Binding, Encoder};
 use postroom_core::{Contract as _, Event, EventError, Transport};
 use postroom_exec::{Exec, ExecOptions, Target as ExecChild};
+use postroom_pull::Pull;
 use postroom_relay::{Noop, Stdout};
 
 use crate::config::{Config, ExecPeer, RouteConfig, StoreConfig, Target};
+use crate::pulls::Pulls;
 
-/// The transport of a route, for the events of one store, behind the contracts there are.
-pub fn build(route: &RouteConfig, store: &StoreConfig, contracts: &Arc<Contracts>) -> Arc<dyn Transport> {
-    let behind = plain(route, store);
+/// The transport of a route, for the events of one store, behind the contracts there are. Workers find what they pull in `pulls`.
+pub fn build(
+    route: &RouteConfig,
+    store: &StoreConfig,
+    contracts: &Arc<Contracts>,
+    pulls: &Pulls,
+) -> Arc<dyn Transport> {
+    let behind = plain(route, store, pulls);
     if contracts.is_empty() { behind } else { Arc::new(Contracted::new(behind, enveloped(route, store, contracts))) }
 }
 
@@ -31,7 +38,7 @@ fn enveloped(route: &RouteConfig, store: &StoreConfig, contracts: &Arc<Contracts
     Enveloped::new(Arc::clone(contracts), Encoder::new(route.envelope.clone(), Binding::Http, &store.source))
 }
 
-fn plain(route: &RouteConfig, store: &StoreConfig) -> Arc<dyn Transport> {
+fn plain(route: &RouteConfig, store: &StoreConfig, pulls: &Pulls) -> Arc<dyn Transport> {
     let name = &route.definition.name;
     let encoder = |binding| Encoder::new(route.envelope.clone(), binding, &store.source);
     match &route.to {
@@ -61,6 +68,11 @@ fn plain(route: &RouteConfig, store: &StoreConfig) -> Arc<dyn Transport> {
         #[cfg(feature = "redis")]
         Target::Redis(options) => {
             Arc::new(postroom_redis::Redis::new(name, (**options).clone(), encoder(Binding::Redis)))
+        }
+        Target::Pull(options) => {
+            let pull = Pull::new(name, *options, encoder(Binding::Http));
+            pulls.add(&store.name, name, pull.queue());
+            Arc::new(pull)
         }
         Target::Stdout => Arc::new(Stdout::new(encoder(Binding::Http))),
         Target::Noop => Arc::new(Noop),

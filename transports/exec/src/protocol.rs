@@ -1,46 +1,20 @@
 //! The lines, in both directions. Pure: bytes in, bytes out.
 
-use std::fmt;
-
 use postroom_core::envelope::Encoder;
-use postroom_core::{
-    ERROR_BYTES_MAX, Failure, FailureKind, HandlerError, Outbound, Outcome, RETRY_AFTER_MAX, Receipt, units,
-};
-use serde::Serialize;
+use postroom_core::worker::{self, NotAnAnswer, Told};
+use postroom_core::{Failure, Outbound, Outcome};
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 /// Longest line a child may answer with, in bytes; a longer one ends the child.
 pub const ANSWER_BYTES_MAX: usize = 1024 * 1024;
 
-/// Most errors of one answer that are kept.
-const HANDLERS_MAX: usize = 64;
-
-#[derive(Serialize)]
-struct Request<'a> {
-    id: &'a str,
-    #[serde(rename = "type")]
-    event_type: &'a str,
-    attempt: u32,
-    route: &'a str,
-    envelope: &'a RawValue,
-}
-
 /// The line for one delivery, line break included.
 pub(crate) fn request(encoder: &Encoder, route: &str, outbound: &Outbound) -> Result<Vec<u8>, Failure> {
     let event = &outbound.event;
-    let body = encoder.encode(event, outbound.stage())?.body;
-    let envelope: &RawValue = serde_json::from_slice(&body).map_err(|_| {
-        Failure::permanent(
-            "exec.not_json",
-            format!(
-                "the envelope of event {} ({}) is not JSON, which is all a line can carry; use the structured envelope",
-                event.id, event.content_type
-            ),
-        )
-    })?;
-    let request = Request { id: &event.id, event_type: &event.event_type, attempt: outbound.attempt, route, envelope };
-    let mut line = serde_json::to_vec(&request).map_err(|e| Failure::permanent("exec.not_json", e.to_string()))?;
+    let envelope = &*worker::envelope(encoder, outbound, "exec.not_json")?;
+    let attempt = outbound.attempt;
+    let told = Told { lease: None, id: &event.id, event_type: &event.event_type, attempt, route, envelope };
+    let mut line = serde_json::to_vec(&told).map_err(|e| Failure::permanent("exec.not_json", e.to_string()))?;
     // A line break in valid JSON can only stand between tokens, where a space means the same.
     for byte in &mut line {
         if matches!(byte, b'\n' | b'\r') {
@@ -58,100 +32,17 @@ pub(crate) struct Answer {
     pub(crate) outcome: Outcome,
 }
 
-/// Why a line is no answer: a description that quotes nothing of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NotAnAnswer {
-    NotJson,
-    NotAnObject,
-    NoId,
-    WrongType(&'static str),
-    NeitherOkNorError,
-}
-
-impl fmt::Display for NotAnAnswer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotJson => f.write_str("it is not JSON"),
-            Self::NotAnObject => f.write_str("it is not a JSON object"),
-            Self::NoId => f.write_str("it has no `id`"),
-            Self::WrongType(field) => write!(f, "its `{field}` has the wrong type"),
-            Self::NeitherOkNorError => f.write_str("it has neither `ok` nor `error`"),
-        }
-    }
-}
-
-/// Reads one line. An error beside `ok` counts as an error: better twice than never.
+/// Reads one line.
 pub(crate) fn answer(line: &[u8]) -> Result<Answer, NotAnAnswer> {
     let Value::Object(mut fields) = serde_json::from_slice(line).map_err(|_| NotAnAnswer::NotJson)? else {
         return Err(NotAnAnswer::NotAnObject);
     };
-    let mut field = |name| fields.remove(name).filter(|value| !value.is_null());
-    let id = match field("id") {
+    let id = match fields.remove("id").filter(|id| !id.is_null()) {
         Some(Value::String(id)) => id,
         Some(_) => return Err(NotAnAnswer::WrongType("id")),
-        None => return Err(NotAnAnswer::NoId),
+        None => return Err(NotAnAnswer::Missing("id")),
     };
-    let ok = flag("ok", field("ok").as_ref())?;
-    let permanent = flag("permanent", field("permanent").as_ref())?.unwrap_or(false);
-    let error = match field("error") {
-        Some(Value::String(text)) => Some(text),
-        Some(_) => return Err(NotAnAnswer::WrongType("error")),
-        None => None,
-    };
-    let handlers = match field("errors") {
-        Some(list) => handler_errors(list)?,
-        None => Vec::new(),
-    };
-    let text = match (ok, error) {
-        (_, Some(text)) => text,
-        _ if !handlers.is_empty() => joined(&handlers),
-        (Some(true), None) => return Ok(Answer { id, outcome: Ok(Receipt::default()) }),
-        (Some(false), None) => "the handler gave no reason".to_owned(),
-        (None, None) => return Err(NotAnAnswer::NeitherOkNorError),
-    };
-    let kind = if permanent { FailureKind::Permanent } else { FailureKind::Transient };
-    let mut failure = Failure::new(kind, "exec.error", text);
-    failure.handlers = handlers;
-    // A wish we cannot read is no reason to lose the answer.
-    failure.retry_after = field("retry_after")
-        .and_then(|wish| units::parse_duration(wish.as_str()?).ok())
-        .map(|wish| wish.min(RETRY_AFTER_MAX));
-    Ok(Answer { id, outcome: Err(failure) })
-}
-
-fn flag(name: &'static str, value: Option<&Value>) -> Result<Option<bool>, NotAnAnswer> {
-    match value {
-        None => Ok(None),
-        Some(Value::Bool(flag)) => Ok(Some(*flag)),
-        Some(_) => Err(NotAnAnswer::WrongType(name)),
-    }
-}
-
-fn handler_errors(list: Value) -> Result<Vec<HandlerError>, NotAnAnswer> {
-    let errors: Vec<HandlerError> = serde_json::from_value(list).map_err(|_| NotAnAnswer::WrongType("errors"))?;
-    Ok(errors.into_iter().take(HANDLERS_MAX).map(bounded).collect())
-}
-
-/// The same limits as any other error text: one line, so long.
-fn bounded(error: HandlerError) -> HandlerError {
-    let line = |text: String| Failure::transient("", text).error;
-    HandlerError { handler: line(error.handler), error: line(error.error) }
-}
-
-fn joined(handlers: &[HandlerError]) -> String {
-    let mut text = String::new();
-    for HandlerError { handler, error } in handlers {
-        if !text.is_empty() {
-            text.push_str("; ");
-        }
-        text.push_str(handler);
-        text.push_str(": ");
-        text.push_str(error);
-        if text.len() > ERROR_BYTES_MAX {
-            break;
-        }
-    }
-    text
+    Ok(Answer { id, outcome: worker::outcome(&mut fields, "exec.error")? })
 }
 
 #[cfg(test)]
@@ -160,7 +51,7 @@ mod tests {
     use std::time::Duration;
 
     use postroom_core::envelope::{Binding, Format};
-    use postroom_core::{Event, JSON};
+    use postroom_core::{ERROR_BYTES_MAX, Event, FailureKind, JSON, RETRY_AFTER_MAX, Receipt};
     use proptest::prelude::*;
     use tokio::sync::mpsc;
 
@@ -251,7 +142,7 @@ mod tests {
         let errors: Vec<Value> =
             (0..500).map(|n| serde_json::json!({"handler": format!("h{n}"), "error": "x\n".repeat(4000)})).collect();
         let failure = failure(&serde_json::json!({"id": "1", "errors": errors}).to_string());
-        assert_eq!(failure.handlers.len(), HANDLERS_MAX);
+        assert_eq!(failure.handlers.len(), 64);
         let longest = ERROR_BYTES_MAX + '…'.len_utf8();
         assert!(failure.error.len() <= longest);
         assert!(failure.handlers.iter().all(|h| h.error.len() <= longest && !h.error.contains('\n')));

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use postroom_core::units::format_duration;
 use postroom_core::{Event, FailureKind, JSON, Outbound, new_id};
+use postroom_server::pulls::Pulls;
 use postroom_server::transports;
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -61,7 +62,7 @@ pub(crate) async fn run(app: &App, args: &TestArgs) -> Outcome {
         app.global.output.one(&answer, || format!("would send test event {id} to {to}"))?;
         return Ok(Exit::Done);
     }
-    let transport = transports::build(route, store, &config.contract.contracts);
+    let transport = transports::build(route, store, &config.contract.contracts, &Pulls::default());
     let (report, mut outcomes) = mpsc::unbounded_channel();
     let began = std::time::Instant::now();
     let outcome = timeout(ANSWER_WITHIN, async {

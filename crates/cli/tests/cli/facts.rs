@@ -90,7 +90,16 @@ fn every_failure_code_is_explained_and_every_explained_code_exists() {
 /// The codes of the failures and findings that a source makes: the first text in the call.
 fn codes_in(source: &str) -> Vec<String> {
     let mut codes = Vec::new();
-    let failures = ["::transient(", "::permanent(", "::unavailable(", "Failure::new(", "Problem::new(", "Self::new("];
+    let failures = [
+        "::transient(",
+        "::permanent(",
+        "::unavailable(",
+        "Failure::new(",
+        "Problem::new(",
+        "Self::new(",
+        "outcome(",
+        "envelope(",
+    ];
     let findings = ["warning(", "Warning(", ".warn(", "Found::problem(", "Remembers {", "K::"];
     for call in failures.into_iter().chain(findings) {
         for (at, _) in source.match_indices(call) {

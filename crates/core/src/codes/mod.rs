@@ -9,6 +9,7 @@ mod http;
 mod kafka;
 mod nats;
 mod other;
+mod pull;
 mod rabbitmq;
 mod redis;
 mod webhook;
@@ -46,6 +47,7 @@ pub const SECTIONS: &[Section] = &[
     window::SECTION,
     contract::SECTION,
     exec::SECTION,
+    pull::SECTION,
     kafka::SECTION,
     rabbitmq::SECTION,
     nats::SECTION,

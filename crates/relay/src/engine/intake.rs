@@ -228,6 +228,7 @@ impl Engine {
         let until = self.clock.elapsed() + self.options.shutdown_grace;
         self.phase = Phase::Stopping { until };
         self.ready.clear();
+        self.transport.wind_down();
         tracing::info!(
             store = self.store_name,
             route = self.definition.name,
@@ -238,6 +239,10 @@ impl Engine {
 
     /// Works out how the route is doing, and tells when that changed.
     pub(super) fn tell_health(&mut self, now: Duration) {
+        // What goes back at the end is no outage.
+        if matches!(self.phase, Phase::Stopping { .. }) {
+            return;
+        }
         let state = if self.halted.is_some() {
             RouteState::Halted
         } else if self.standing.paused {

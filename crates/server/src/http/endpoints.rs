@@ -4,7 +4,7 @@ use axum::response::Response;
 use futures_util::future::BoxFuture;
 use postroom_core::Role;
 
-use super::api::{act, live, look};
+use super::api::{act, live, look, pull};
 use super::call::Call;
 use super::params::{Kind, Param, body, must, path, query};
 use super::problem::Problem;
@@ -216,6 +216,30 @@ pub(crate) static ENDPOINTS: &[Endpoint] = &[
         &[STORE, query("consumer", Kind::Text, "of this consumer"), query("id", Kind::Text, "of this event"), LIMIT],
         List("InboxRow"),
         handler!(look::inbox),
+    ),
+    post(
+        "/pull/{route}",
+        "Leases events of a pull route to a worker. Waits for the first one as long as `wait` says.",
+        &[
+            ROUTE,
+            STORE,
+            body("limit", Kind::Number(1, 1000, 100), "most events"),
+            body("wait", Kind::Duration, "how long to wait for the first one, at most 20s"),
+            body(
+                "lease",
+                Kind::Duration,
+                "how long the worker may take, 1s to 1h; the route's own, if it is not given",
+            ),
+        ],
+        List("Leased"),
+        handler!(pull::lease),
+    ),
+    post(
+        "/pull/{route}/settle",
+        "Says what came of leased events: `{\"lease\", \"ok\": true}`, or `{\"lease\", \"error\", \"permanent\", \"retry_after\"}`.",
+        &[ROUTE, STORE, must(body("results", Kind::Objects, "one answer for each lease"))],
+        One("Settled"),
+        handler!(pull::settle),
     ),
     get("/relays", "Every relay that has joined.", &[], List("RelayRow"), handler!(look::relays)),
     get("/store", "Every store.", &[], List("StoreRow"), handler!(look::stores)),

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes, to_bytes};
 use axum::http::request::Parts;
+use axum::http::uri::PathAndQuery;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use sha2::{Digest as _, Sha256};
@@ -57,14 +58,14 @@ pub(super) async fn once(
     }
     let token = parts.headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes).unwrap_or_default();
     let key = digest(&[token, key.as_bytes()]);
-    let target = parts.uri.path_and_query().map(|target| target.as_str()).unwrap_or_default();
+    let target = parts.uri.path_and_query().map(PathAndQuery::as_str).unwrap_or_default();
     let request = digest(&[parts.method.as_str().as_bytes(), target.as_bytes(), body]);
     if let Some(response) = answered.begin(key, request)? {
         return Ok(response);
     }
     // However it ends, the key is free again unless there is an answer to remember.
     let open = Open { answered, key, done: false };
-    let response = work.await.unwrap_or_else(|problem| problem.into_response());
+    let response = work.await.unwrap_or_else(Problem::into_response);
     open.end(response).await
 }
 

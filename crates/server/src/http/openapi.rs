@@ -175,6 +175,13 @@ fn schemas() -> Map<String, Value> {
         ("Switched", object(json!({ "route": text(), "state": text(), "changed": { "type": "boolean" } }))),
         ("Unblocked", object(json!({ "route": text(), "key": text(), "unblocked": number() }))),
         ("Skipped", object(json!({ "route": text(), "key": text(), "skipped": text(), "waiting": number() }))),
+        (
+            "Leased",
+            object(
+                json!({ "lease": text(), "id": text(), "type": text(), "attempt": number(), "route": text(), "envelope": {} }),
+            ),
+        ),
+        ("Settled", object(json!({ "settled": number(), "unknown": { "type": "array", "items": text() } }))),
         ("Revoked", object(json!({ "name": text(), "revoked": { "type": "boolean" } }))),
         (
             "Problem",

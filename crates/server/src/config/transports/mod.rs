@@ -14,6 +14,7 @@ pub(super) mod nats;
     allow(dead_code, reason = "what one transport does not read another does")
 )]
 mod parts;
+mod pull;
 #[cfg(feature = "rabbitmq")]
 pub(super) mod rabbitmq;
 #[cfg(feature = "redis")]
@@ -40,6 +41,7 @@ pub(crate) static TO: &[Key] = &[
     table("redis", redis::KEYS, "Redis streams."),
     #[cfg(feature = "webhook")]
     table("webhook", webhook::KEYS, "A URL that gets a signed POST per event."),
+    table("pull", pull::KEYS, "Workers in any language, which ask for events over HTTP."),
     table("stdout", &[], "One envelope per line."),
     table("noop", &[], "Nowhere; delivered at once."),
 ];
@@ -59,7 +61,7 @@ pub(crate) static SHARED: &[Key] = &[
 ];
 
 /// Transports whose envelopes are all there is: they need a format that says everything.
-pub(crate) static WITHOUT_HEADERS: &[&str] = &["exec", "stdout", "noop"];
+pub(crate) static WITHOUT_HEADERS: &[&str] = &["exec", "pull", "stdout", "noop"];
 
 /// Where a route goes.
 #[derive(Debug, Clone, PartialEq)]
@@ -81,6 +83,8 @@ pub enum Target {
     /// A URL.
     #[cfg(feature = "webhook")]
     Webhook(Box<postroom_webhook::WebhookOptions>),
+    /// Whoever asks over HTTP.
+    Pull(postroom_pull::PullOptions),
     /// One envelope per line.
     Stdout,
     /// Nowhere.
@@ -102,6 +106,7 @@ impl Target {
             Self::Redis(_) => "redis",
             #[cfg(feature = "webhook")]
             Self::Webhook(_) => "webhook",
+            Self::Pull(_) => "pull",
             Self::Stdout => "stdout",
             Self::Noop => "noop",
         }
@@ -121,7 +126,7 @@ impl Target {
             Self::Redis(options) => redis::describe(options),
             #[cfg(feature = "webhook")]
             Self::Webhook(options) => format!("webhook {}", options.receiver()),
-            Self::Stdout | Self::Noop => self.name().to_owned(),
+            Self::Pull(_) | Self::Stdout | Self::Noop => self.name().to_owned(),
         }
     }
 }
@@ -142,6 +147,7 @@ impl Read<'_> {
             "redis" => self.redis(route, &entry.node).map(Box::new).map(Target::Redis),
             #[cfg(feature = "webhook")]
             "webhook" => self.webhook(route, &entry.node).map(|options| Target::Webhook(Box::new(options))),
+            "pull" => pull::pull(&entry.node).map(Target::Pull),
             "stdout" => Some(Target::Stdout),
             "noop" => Some(Target::Noop),
             _ => None,
