@@ -32,7 +32,7 @@ use auth::Guard;
 use idempotency::Answered;
 use problem::Problem;
 
-pub use openapi::describe;
+pub use openapi::{describe, reference};
 
 /// Streams at a time: each asks the stores every second.
 const STREAMS_MAX: usize = 16;

@@ -41,6 +41,28 @@ fn the_page_of_alerts_shows_every_rule_as_it_is() {
     has("alerts.md", &(postroom_server::dashboards::page() + "\n"));
 }
 
+#[test]
+fn the_page_of_the_api_lists_every_endpoint_as_it_is() {
+    has("api.md", &postroom_server::http::reference());
+}
+
+#[test]
+fn the_description_of_the_api_is_that_of_the_endpoints() {
+    is("openapi.json", &postroom_server::http::describe());
+}
+
+/// That a file is this; writes it when asked to.
+fn is(file: &str, value: &serde_json::Value) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(file);
+    let fresh = serde_json::to_string_pretty(value).expect("it is JSON") + "\n";
+    if std::env::var_os("POSTROOM_WRITE_DOCS").is_some() {
+        std::fs::write(&path, fresh).expect("the file can be written");
+    } else {
+        let old = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(old == fresh, "docs/{file} is stale; run `cargo xtask docs`");
+    }
+}
+
 /// A file of its own, so that editors and checks can be pointed at it.
 #[cfg(all(
     feature = "postgres",
@@ -52,12 +74,5 @@ fn the_page_of_alerts_shows_every_rule_as_it_is() {
 ))]
 #[test]
 fn the_schema_of_the_configuration_is_that_of_the_keys() {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/config.schema.json");
-    let fresh = serde_json::to_string_pretty(&postroom_server::config::schema()).expect("it is JSON") + "\n";
-    if std::env::var_os("POSTROOM_WRITE_DOCS").is_some() {
-        std::fs::write(&path, fresh).expect("the file can be written");
-    } else {
-        let old = std::fs::read_to_string(&path).unwrap_or_default();
-        assert!(old == fresh, "docs/config.schema.json is stale; run `cargo xtask docs`");
-    }
+    is("config.schema.json", &postroom_server::config::schema());
 }

@@ -12,14 +12,14 @@ use nix::sys::signal::Signal;
 use crate::world::{Running, World};
 
 /// An answer.
-struct Answer {
-    status: u16,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
     head: String,
-    body: String,
+    pub(crate) body: String,
 }
 
 /// Asks once, with these headers.
-fn ask(address: &str, path: &str, headers: &[&str]) -> Option<Answer> {
+pub(crate) fn ask(address: &str, path: &str, headers: &[&str]) -> Option<Answer> {
     let mut stream = TcpStream::connect(address).ok()?;
     let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
     write!(stream, "GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n{headers}\r\n").ok()?;
@@ -31,7 +31,7 @@ fn ask(address: &str, path: &str, headers: &[&str]) -> Option<Answer> {
 }
 
 /// Asks until the answer is as wanted.
-fn until(address: &str, path: &str, what: &str, so: impl Fn(&Answer) -> bool) -> Answer {
+pub(crate) fn until(address: &str, path: &str, what: &str, so: impl Fn(&Answer) -> bool) -> Answer {
     let deadline = Instant::now() + Duration::from_mins(1);
     loop {
         let answer = ask(address, path, &[]);
@@ -44,11 +44,11 @@ fn until(address: &str, path: &str, what: &str, so: impl Fn(&Answer) -> bool) ->
 }
 
 /// An address that is free now.
-fn free() -> String {
+pub(crate) fn free() -> String {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }
 
-fn relay(world: &World, args: &[&str], env: &[(&str, &str)]) -> Running {
+pub(crate) fn relay(world: &World, args: &[&str], env: &[(&str, &str)]) -> Running {
     let mut command = world.command(&[&["relay", "run"], args].concat());
     command.envs(env.iter().copied()).stderr(Stdio::null());
     Running::start(command)

@@ -17,6 +17,7 @@ mod look;
 mod manual;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod pull;
 mod relay;
 #[cfg(feature = "webhook")]
 mod webhook;

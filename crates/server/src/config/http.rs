@@ -15,7 +15,7 @@ pub(super) static HTTP: &[Key] = &[
         "listen",
         Kind::Text,
         r#""127.0.0.1:7480""#,
-        "Address and port of health, metrics and the API; one that other machines reach needs `anonymous = \"none\"` or `metrics_token`.",
+        "Address and port of health, metrics and the API; one that other machines reach needs `anonymous` or `metrics_token`.",
     ),
     optional("metrics_token", Kind::Password, r#""secret""#, "A token without which nobody reads metrics."),
     optional(

@@ -1,5 +1,7 @@
 //! The description of the API, as OpenAPI 3.1: made from the table of endpoints and the records it answers.
 
+use std::fmt::Write as _;
+
 use axum::Json;
 use postroom_core::TokenRow;
 use postroom_core::view::{
@@ -195,4 +197,21 @@ fn schemas() -> Map<String, Value> {
         schemas.insert(name.to_owned(), schema);
     }
     schemas
+}
+
+/// The endpoints as a page lists them.
+pub fn reference() -> String {
+    let mut page = "| | role | parameters | |\n| --- | --- | --- | --- |\n".to_owned();
+    for endpoint in ENDPOINTS {
+        let params: Vec<String> = endpoint.params.iter().filter(|param| param.at != At::Path).map(named).collect();
+        let (verb, role) = (endpoint.verb.word().to_uppercase(), endpoint.role.as_str());
+        let (path, about) = (endpoint.path, endpoint.about);
+        let _ = write!(page, "| `{verb} {ROOT}{path}` | {role} | {} | {about} |\n", params.join(", "));
+    }
+    page
+}
+
+/// A parameter; one that must be there in bold.
+fn named(param: &Param) -> String {
+    if param.must { format!("**`{}`**", param.name) } else { format!("`{}`", param.name) }
 }

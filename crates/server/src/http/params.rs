@@ -278,7 +278,7 @@ mod tests {
     ];
 
     fn read(query: &str, body: &str) -> Result<Given, String> {
-        Given::read(PARAMS, &[], query, body.as_bytes()).map_err(|problem| problem.detail().to_owned())
+        Given::read(PARAMS, &[], query, body.as_bytes()).map_err(|problem| format!("{problem:?}"))
     }
 
     #[test]

@@ -53,11 +53,6 @@ impl Problem {
     pub(crate) fn no_such(what: &str, name: &str) -> Self {
         Self::new(StatusCode::NOT_FOUND, "http.no_such", format!("there is no {what} {name:?}"))
     }
-
-    #[cfg(test)]
-    pub(crate) fn detail(&self) -> &str {
-        &self.detail
-    }
 }
 
 impl From<StoreError> for Problem {

@@ -1,0 +1,129 @@
+//! What comes back: the records of the commands, page by page, and as it happens.
+
+use postroom_core::{Event, JSON};
+use serde_json::{Value, json};
+use tokio::io::AsyncReadExt as _;
+
+use crate::site::{Site, operations};
+
+#[tokio::test]
+async fn lists_come_page_by_page_and_each_row_once() {
+    let site = Site::guarded("").await;
+    let events: Vec<Event> = (0..25).map(|n| Event::new("order.paid").id(format!("p-{n}"))).collect();
+    site.desk.append(&events).await.unwrap();
+    let (mut next, mut seen) = (Some("/api/v1/events?type=order.*&limit=10".to_owned()), Vec::new());
+    while let Some(path) = next {
+        let page = site.get("viewer", &path).await;
+        assert_eq!(page.status, 200, "{page:?}");
+        seen.extend(page.json().as_array().unwrap().iter().map(|row| row["position"].as_i64().unwrap()));
+        next = page.head.split("link: <").nth(1).map(|link| link.split('>').next().unwrap().to_owned());
+        assert!(next.as_ref().is_none_or(|next| next.contains("type=order.*") || next.contains("type=order.%2a")));
+    }
+    assert_eq!(seen, (1..=28).rev().collect::<Vec<i64>>());
+}
+
+#[tokio::test]
+async fn an_answer_is_what_the_description_says() {
+    let site = Site::guarded("").await;
+    let (described, operations) = operations(&site).await;
+    let mut compared = 0;
+    for (method, path, operation) in operations {
+        let path = path.replace("{route}", "orders").replace("{id}", "e-1");
+        let Some(schema) = operation.pointer("/responses/200/content/application~1json/schema") else { continue };
+        if method != "GET" {
+            continue;
+        }
+        let answer = site.get("admin", &path).await;
+        assert_eq!(answer.status, 200, "{path}: {answer:?}");
+        let whole = json!({ "$schema": "https://json-schema.org/draft/2020-12/schema", "components": described["components"], "allOf": [schema] });
+        let validator = jsonschema::validator_for(&whole).unwrap();
+        let errors: Vec<String> =
+            validator.iter_errors(&answer.json()).map(|e| format!("{e} at {}", e.instance_path())).collect();
+        assert!(errors.is_empty(), "{path}: {errors:?}");
+        compared += 1;
+    }
+    assert!(compared > 10, "only {compared}");
+}
+
+#[tokio::test]
+async fn payloads_are_for_operators_and_less_what_is_redacted() {
+    let site = Site::guarded("redact = { \"order.*\" = [\"$.card\"] }").await;
+    let path = "/api/v1/events/e-1";
+    for (who, payload) in [("viewer", ""), ("operator", ""), ("admin", "")] {
+        assert!(!site.get(who, path).await.body.contains("canary") && payload.is_empty());
+    }
+    assert_eq!(site.get("viewer", "/api/v1/events/e-1?payload=true").await.code(), "http.forbidden");
+    let shown = site.get("operator", "/api/v1/events/e-1?payload=true").await;
+    assert_eq!(shown.json()["payload"], json!({ "card": "[redacted]", "n": 1 }));
+    assert!(!shown.body.contains("canary"));
+}
+
+#[tokio::test]
+async fn an_operator_stops_a_route_and_lets_it_go_on() {
+    let site = Site::guarded("").await;
+    let pause = "/api/v1/routes/orders/pause";
+    let done = site.ask("operator", "POST", pause, Some(r#"{"reason": "<b>because</b>"}"#)).await;
+    assert_eq!(done.json(), json!({ "route": "orders", "state": "paused", "changed": true }));
+    assert_eq!(site.ask("operator", "POST", pause, None).await.json()["changed"], false);
+    assert_eq!(site.get("viewer", "/api/v1/routes/orders").await.json()["paused_by"], "token operator");
+    let resumed = site.ask("operator", "POST", "/api/v1/routes/orders/resume", None).await;
+    assert_eq!(resumed.json()["state"], "running");
+    let actions: Value = site.get("viewer", "/api/v1/actions?limit=2").await.json();
+    assert_eq!(actions[1]["reason"], "<b>because</b>");
+    let forgotten = site.ask("admin", "POST", "/api/v1/routes/orders/forget", Some(r#"{"dry_run": true}"#)).await;
+    assert_eq!((forgotten.status, site.desk.routes().await.unwrap().len()), (200, 1));
+    assert_eq!(site.ask("admin", "POST", "/api/v1/routes/orders/forget", None).await.status, 200);
+    assert!(site.desk.routes().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn events_are_told_as_they_are_appended_and_states_every_second() {
+    let site = Site::guarded("").await;
+    let bearer = format!("authorization: Bearer {}\r\n", site.token("viewer").unwrap());
+    let mut stream = site.begin("GET", "/api/v1/events/live?type=order.*", &bearer, b"").await;
+    let mut text = String::new();
+    while !text.contains("text/event-stream") {
+        text.push_str(&piece(&mut stream).await);
+    }
+    let event = |kind: &str, id: &str| Event::new(kind).id(id).bytes(JSON, r#"{"secret":"canary"}"#);
+    site.desk.append(&[event("other.thing", "no"), event("order.paid", "yes")]).await.unwrap();
+    while !text.contains("\"id\":\"yes\"") {
+        text.push_str(&piece(&mut stream).await);
+    }
+    assert!(text.contains("event: event") && !text.contains("\"id\":\"no\"") && !text.contains("canary"), "{text}");
+
+    let mut states = site.begin("GET", "/api/v1/live", &bearer, b"").await;
+    let mut text = String::new();
+    while text.matches("event: status").count() < 2 {
+        text.push_str(&piece(&mut states).await);
+    }
+    assert!(text.contains("\"route\":\"orders\""), "{text}");
+}
+
+async fn piece(stream: &mut tokio::net::TcpStream) -> String {
+    let mut buffer = vec![0; 64 * 1024];
+    let read = stream.read(&mut buffer).await.unwrap();
+    assert!(read > 0, "the stream ended");
+    String::from_utf8_lossy(&buffer[..read]).into_owned()
+}
+
+#[tokio::test]
+async fn no_more_streams_than_there_are_seats() {
+    let site = Site::guarded("").await;
+    let bearer = format!("authorization: Bearer {}\r\n", site.token("viewer").unwrap());
+    let mut open = Vec::new();
+    for _ in 0..16 {
+        let mut stream = site.begin("GET", "/api/v1/live", &bearer, b"").await;
+        assert!(piece(&mut stream).await.starts_with("HTTP/1.1 200"));
+        open.push(stream);
+    }
+    assert_eq!(site.get("viewer", "/api/v1/live").await.code(), "http.streams");
+    assert_eq!(site.get("viewer", "/api/v1/status").await.status, 200);
+    open.pop();
+    loop {
+        let mut stream = site.begin("GET", "/api/v1/live", &bearer, b"").await;
+        if piece(&mut stream).await.starts_with("HTTP/1.1 200") {
+            break;
+        }
+    }
+}
