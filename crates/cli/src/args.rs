@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    adopt, audit, completions, config, dashboards, dead, doctor, event, explain, inbox, key, man, preset, prune, relay,
-    replay, route, schema, status, store, token,
+    adopt, audit, check, completions, config, dashboards, dead, doctor, event, explain, inbox, key, man, preset, prune,
+    relay, replay, route, schema, status, store, token,
 };
 use crate::dev;
 use crate::output::Format;
@@ -40,6 +40,9 @@ macro_rules! exits {
     };
     (doctor) => {
         "Exit codes: 0 nothing is wrong, or only warnings · 1 failed · 2 usage or configuration · 7 something is wrong"
+    };
+    (monitor) => {
+        "Exit codes: 0 ok · 1 warning · 2 critical · 3 unknown, as monitoring plug-ins have it"
     };
     (schema) => {
         "Exit codes: 0 done · 1 failed · 2 usage, configuration or no schema · 4 it breaks consumers"
@@ -129,6 +132,7 @@ pub(crate) enum Command {
     Event(event::EventCommand),
     Status(status::StatusArgs),
     Doctor(doctor::DoctorArgs),
+    Check(check::CheckArgs),
     #[command(subcommand)]
     Dead(dead::DeadCommand),
     Replay(replay::ReplayArgs),
@@ -192,7 +196,7 @@ mod tests {
         assert_eq!(
             leaves.join("\n"),
             "postroom dev\npostroom relay run\npostroom event append\npostroom event ls\npostroom event show\n\
-             postroom event tail\npostroom status\npostroom doctor\npostroom dead ls\npostroom dead show\npostroom dead replay\n\
+             postroom event tail\npostroom status\npostroom doctor\npostroom check\npostroom dead ls\npostroom dead show\npostroom dead replay\n\
              postroom dead discard\npostroom replay\npostroom route ls\npostroom route show\npostroom route pause\n\
              postroom route resume\npostroom route test\npostroom route forget\npostroom key ls\npostroom key unblock\n\
              postroom key skip-head\npostroom store migrate up\npostroom store migrate down\n\

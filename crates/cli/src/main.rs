@@ -24,8 +24,8 @@ use clap::Parser;
 use crate::app::App;
 use crate::args::{Cli, Command};
 use crate::commands::{
-    adopt, audit, completions, config, dashboards, dead, doctor, event, explain, inbox, key, man, preset, prune, relay,
-    replay, route, schema, status, store, token, version,
+    adopt, audit, check, completions, config, dashboards, dead, doctor, event, explain, inbox, key, man, preset, prune,
+    relay, replay, route, schema, status, store, token, version,
 };
 use crate::exit::Outcome;
 
@@ -54,6 +54,7 @@ async fn run(app: &App, command: Command) -> Outcome {
         Command::Event(command) => event::run(app, command).await,
         Command::Status(args) => status::run(app, &args).await,
         Command::Doctor(args) => doctor::run(app, &args).await,
+        Command::Check(args) => check::run(app, &args).await,
         Command::Dead(command) => dead::run(app, command).await,
         Command::Replay(args) => replay::run(app, &args).await,
         Command::Route(command) => route::run(app, command).await,

@@ -2,6 +2,7 @@
 
 pub(crate) mod adopt;
 pub(crate) mod audit;
+pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod dashboards;

@@ -200,3 +200,36 @@ fn config_is_written_once_and_checks_out() {
     assert_eq!(again.code, 4, "{}", again.stderr);
     assert!(world.ok(&["config", "show", "--origin"]).contains("postroom.toml"));
 }
+
+#[test]
+fn a_monitoring_system_gets_one_line_and_one_code() {
+    let world = World::new();
+    world.append("late", "order.placed", "order-7");
+    let nobody = "WARNING - held orphan, mailer orphan | 'held'=0.000s;3600;7200;0 ";
+    for (args, code, says) in [
+        (&["check", "--warn", "1h", "--crit", "2h"][..], 1, nobody),
+        (&["check", "--warn", "1us", "--crit", "1h", "--route", "mailer"], 1, "WARNING - mailer orphan due for "),
+        (&["check", "--warn", "1us", "--crit", "1us"], 2, "CRITICAL - mailer orphan due for "),
+        (&["check", "--warn", "2h", "--crit", "1h"], 3, "UNKNOWN - --warn 2h is longer than --crit 1h"),
+        (&["check", "--route", "maler"], 3, "UNKNOWN - there is no route \"maler\""),
+    ] {
+        let said = world.run(args);
+        assert_eq!(said.code, code, "{args:?}: {}", said.stdout);
+        assert!(said.stdout.starts_with(says), "{args:?}: {}", said.stdout);
+    }
+    let mut relay = crate::world::Running::start({
+        let mut command = world.command(&["relay", "run"]);
+        command.stderr(std::process::Stdio::null());
+        command
+    });
+    let deadline = std::time::Instant::now() + std::time::Duration::from_mins(1);
+    while !world.run(&["check"]).stdout.starts_with("OK - 2 routes in time | ") {
+        assert!(std::time::Instant::now() < deadline, "{}", world.run(&["check"]).stdout);
+    }
+    relay.signal_until_end(nix::sys::signal::Signal::SIGTERM);
+    std::fs::remove_file(world.path("shop.db")).unwrap();
+    let gone = world.run(&["check", "-o", "json"]);
+    assert_eq!((gone.code, gone.stdout.contains("critical")), (2, true), "{}", gone.stdout);
+    world.write("postroom.toml", "nonsense");
+    assert_eq!(world.run(&["check"]).code, 3);
+}

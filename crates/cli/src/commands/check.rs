@@ -1,0 +1,177 @@
+//! `postroom check`: one line and one code for monitoring plug-ins.
+
+use std::time::Duration;
+
+use postroom_core::RouteState;
+use postroom_core::units::{format_duration, parse_duration};
+use postroom_core::view::RouteStatus;
+use serde_json::json;
+
+use crate::app::App;
+use crate::args::help;
+use crate::commands::status;
+use crate::exit::{Exit, Failed, Outcome};
+use crate::output::count;
+use crate::suggest;
+
+/// Say in one line whether deliveries are in time, for a monitoring system
+#[derive(Debug, clap::Args)]
+#[command(after_help = help!(monitor:
+    "postroom check",
+    "postroom check --warn 30s --crit 5m",
+    "postroom check --route orders --route mailer",
+))]
+pub(crate) struct CheckArgs {
+    /// A warning when a delivery has been due for longer
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
+    warn: Duration,
+    /// Critical when a delivery has been due for longer
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = parse_duration)]
+    crit: Duration,
+    /// Only this route; may be repeated
+    #[arg(long = "route", value_name = "ROUTE")]
+    routes: Vec<String>,
+}
+
+/// As monitoring plug-ins say it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Level {
+    Ok,
+    Warning,
+    Critical,
+    Unknown,
+}
+
+impl Level {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "OK",
+            Self::Warning => "WARNING",
+            Self::Critical => "CRITICAL",
+            Self::Unknown => "UNKNOWN",
+        }
+    }
+
+    /// The same numbers mean something else elsewhere; here they are the convention of plug-ins.
+    fn exit(self) -> Exit {
+        match self {
+            Self::Ok => Exit::Done,
+            Self::Warning => Exit::Failed,
+            Self::Critical => Exit::Usage,
+            Self::Unknown => Exit::Unreachable,
+        }
+    }
+}
+
+pub(crate) async fn run(app: &App, args: &CheckArgs) -> Outcome {
+    let (level, said, routes) = match looked(app, args).await {
+        Ok(routes) => judge(&routes, args),
+        Err(failed) => {
+            let why = failed.problems.first().map_or("it cannot be told", |problem| problem.message.as_str());
+            (Level::Unknown, why.to_owned(), Vec::new())
+        }
+    };
+    let answer = json!({ "level": level.as_str().to_lowercase(), "message": said, "routes": routes });
+    app.global.output.one(&answer, || format!("{} - {said}", level.as_str()))?;
+    Ok(level.exit())
+}
+
+async fn looked(app: &App, args: &CheckArgs) -> Result<Vec<RouteStatus>, Failed> {
+    if args.warn > args.crit {
+        let (warn, crit) = (format_duration(args.warn), format_duration(args.crit));
+        let message = format!("--warn {warn} is longer than --crit {crit}");
+        return Err(Failed::new(Exit::Usage, message, "choose the shorter one for --warn"));
+    }
+    let report = status::collect(&app.config()?, None).await;
+    let known: Vec<String> = report.routes.iter().map(|route| route.route.clone()).collect();
+    if let Some(unknown) = args.routes.iter().find(|name| !known.contains(name)) {
+        return Err(suggest::unknown("route", unknown, &known, "`postroom route ls` lists them"));
+    }
+    Ok(report.routes.into_iter().filter(|route| args.routes.is_empty() || args.routes.contains(&route.route)).collect())
+}
+
+/// The worst there is, in words, with what each route is measured by.
+fn judge(routes: &[RouteStatus], args: &CheckArgs) -> (Level, String, Vec<RouteStatus>) {
+    let of = |route: &RouteStatus| {
+        let oldest = Duration::try_from_secs_f64(route.oldest_due_seconds).unwrap_or_default();
+        match route.state {
+            RouteState::Down | RouteState::Halted => Level::Critical,
+            _ if oldest > args.crit => Level::Critical,
+            RouteState::Misconfigured | RouteState::Disabled | RouteState::BreakerOpen | RouteState::Orphan => {
+                Level::Warning
+            }
+            _ if oldest > args.warn => Level::Warning,
+            _ => Level::Ok,
+        }
+    };
+    let Some(level) = routes.iter().map(of).max() else {
+        return (Level::Unknown, "there is no route".to_owned(), Vec::new());
+    };
+    let words = |route: &RouteStatus| {
+        let mut words = route.route.clone();
+        if route.state != RouteState::Running {
+            words = format!("{words} {}", route.state.as_str().replace('_', " "));
+        }
+        if route.oldest_due_seconds > args.warn.as_secs_f64() {
+            words = format!("{words} due for {:.1} s", route.oldest_due_seconds);
+        }
+        words
+    };
+    let said: Vec<String> = routes.iter().filter(|route| of(route) == level && level != Level::Ok).map(words).collect();
+    let in_time = || format!("{} in time", count(routes.len() as u64, "route"));
+    let said = if said.is_empty() { in_time() } else { said.join(", ") };
+    let measure = |route: &RouteStatus| {
+        let (warn, crit) = (args.warn.as_secs_f64(), args.crit.as_secs_f64());
+        format!("'{}'={:.3}s;{warn};{crit};0", route.route, route.oldest_due_seconds)
+    };
+    let measures: Vec<String> = routes.iter().map(measure).collect();
+    (level, format!("{said} | {}", measures.join(" ")), routes.to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use postroom_core::RouteDefinition;
+    use postroom_server::status::unasked;
+
+    use super::*;
+
+    fn judged(routes: &[(&str, RouteState, f64)]) -> (i32, String) {
+        let args = CheckArgs { warn: Duration::from_secs(30), crit: Duration::from_mins(5), routes: Vec::new() };
+        let routes: Vec<RouteStatus> = routes
+            .iter()
+            .map(|(name, state, oldest)| RouteStatus {
+                oldest_due_seconds: *oldest,
+                ..unasked("main", &RouteDefinition::new(*name), *state, "")
+            })
+            .collect();
+        let (level, said, _) = judge(&routes, &args);
+        (level.exit() as i32, format!("{} - {said}", level.as_str()))
+    }
+
+    #[test]
+    fn the_worst_route_decides_and_every_one_is_measured() {
+        use RouteState::{BreakerOpen, Down, Paused, Running};
+        for (routes, code, said) in [
+            (
+                &[("a", Running, 0.0), ("b", Paused, 3.0)][..],
+                0,
+                "OK - 2 routes in time | 'a'=0.000s;30;300;0 'b'=3.000s;30;300;0",
+            ),
+            (
+                &[("a", Running, 31.0), ("b", Running, 0.0)],
+                1,
+                "WARNING - a due for 31.0 s | 'a'=31.000s;30;300;0 'b'=0.000s;30;300;0",
+            ),
+            (&[("a", BreakerOpen, 0.0)], 1, "WARNING - a breaker open | 'a'=0.000s;30;300;0"),
+            (
+                &[("a", Running, 31.0), ("b", Running, 301.5)],
+                2,
+                "CRITICAL - b due for 301.5 s | 'a'=31.000s;30;300;0 'b'=301.500s;30;300;0",
+            ),
+            (&[("a", Down, 0.0)], 2, "CRITICAL - a down | 'a'=0.000s;30;300;0"),
+            (&[], 3, "UNKNOWN - there is no route"),
+        ] {
+            assert_eq!(judged(routes), (code, said.to_owned()));
+        }
+    }
+}
