@@ -92,6 +92,8 @@ pub enum Page {
     Newest {
         /// Exclusive; `None` starts at the end.
         before: Option<i64>,
+        /// Exclusive; 0 ends at the beginning.
+        above: i64,
         /// Most rows.
         limit: usize,
     },

@@ -19,6 +19,7 @@ mod reach;
 pub mod redact;
 pub mod relay;
 pub mod reload;
+mod search;
 pub mod status;
 pub mod stores;
 pub mod supervisor;

@@ -24,8 +24,21 @@ pub struct Report {
     pub unanswered: Vec<StoreError>,
 }
 
+/// What of it is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// Everything.
+    All,
+    /// Routes only.
+    Routes,
+    /// Relays only.
+    Relays,
+    /// Stores only.
+    Stores,
+}
+
 /// Asks every store that is wanted, through the desk that `open` brings.
-pub async fn collect<O, F>(config: &Config, wanted: impl Fn(&StoreConfig) -> bool, open: O) -> Report
+pub async fn collect<O, F>(config: &Config, part: Part, wanted: impl Fn(&StoreConfig) -> bool, open: O) -> Report
 where
     O: Fn(StoreConfig) -> F,
     F: Future<Output = Result<Arc<dyn Desk>, StoreError>>,
@@ -33,7 +46,7 @@ where
     let mut report = Report::default();
     for store in config.stores.iter().filter(|store| wanted(store)) {
         let configured = routes_of(config, &store.name);
-        match ask(open(store.clone()).await, &mut report).await {
+        match ask(open(store.clone()).await, part, &mut report).await {
             Ok(()) => report.add_missing(&store.name, &configured),
             Err(error) => report.add_down(store, &configured, error),
         }
@@ -41,12 +54,15 @@ where
     report
 }
 
-async fn ask(desk: Result<Arc<dyn Desk>, StoreError>, report: &mut Report) -> Result<(), StoreError> {
-    let desk = desk?;
-    let (routes, relays, store) = (desk.routes().await?, desk.relays().await?, desk.store().await?);
+/// All of a store's answers, or none.
+async fn ask(desk: Result<Arc<dyn Desk>, StoreError>, part: Part, report: &mut Report) -> Result<(), StoreError> {
+    let (desk, wants) = (desk?, |one| part == Part::All || part == one);
+    let routes = if wants(Part::Routes) { desk.routes().await? } else { Vec::new() };
+    let relays = if wants(Part::Relays) { desk.relays().await? } else { Vec::new() };
+    let store = if wants(Part::Stores) { Some(desk.store().await?) } else { None };
     report.routes.extend(routes.into_iter().map(|detail| detail.status));
     report.relays.extend(relays);
-    report.stores.push(store);
+    report.stores.extend(store);
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use postroom_core::{Desk, Page, Selection, StoreError};
 
 /// The newest position.
 pub async fn end(desk: &dyn Desk) -> Result<i64, StoreError> {
-    let newest = desk.events(&Selection::default(), Page::Newest { before: None, limit: 1 }).await?;
+    let newest = desk.events(&Selection::default(), Page::Newest { before: None, above: 0, limit: 1 }).await?;
     Ok(newest.first().map_or(0, |row| row.position))
 }
 

@@ -26,7 +26,7 @@ async fn events_are_listed_by_position_both_ways_and_by_every_part_of_a_selectio
     late.occurred_at = "2030-01-01T00:00:00Z".parse().unwrap();
     desk.append(&[Event::new("order.placed").aggregate("order", "o-1").tenant("acme").id("a"), late]).await.unwrap();
     desk.append(&[Event::new("order.gone").id("c")]).await.unwrap();
-    let newest = |before, limit| Page::Newest { before, limit };
+    let newest = |before, limit| Page::Newest { before, above: 0, limit };
     let list = async |which: Selection, page| {
         let rows = desk.events(&which, page).await.unwrap();
         rows.into_iter().map(|row| row.id).collect::<Vec<_>>()

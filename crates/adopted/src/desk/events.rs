@@ -59,10 +59,14 @@ pub(super) async fn list(inner: &Inner, which: &Selection, page: Page) -> Result
     query.select(which);
     let position = query.position();
     let (order, limit) = match page {
-        Page::Newest { before, limit } => {
+        Page::Newest { before, above, limit } => {
             if let Some(before) = before {
                 let before = query.value(before.to_string());
                 query.and(format!("{position} < cast({before} as bigint)"));
+            }
+            if above > 0 {
+                let above = query.value(above.to_string());
+                query.and(format!("{position} > cast({above} as bigint)"));
             }
             ("desc", limit)
         }

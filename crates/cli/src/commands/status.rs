@@ -10,7 +10,7 @@ use std::time::Duration;
 use postroom_core::RouteState;
 use postroom_core::view::RouteStatus;
 use postroom_server::config::{Config, StoreConfig};
-use postroom_server::status::{self, Report};
+use postroom_server::status::{self, Part, Report};
 use postroom_server::stores;
 
 use crate::app::App;
@@ -63,7 +63,7 @@ pub(crate) async fn collect(config: &Config, only: Option<&str>) -> Report {
     let wanted = |store: &StoreConfig| only.is_none_or(|only| only == store.name);
     let limits = config.limits;
     let open = |store: StoreConfig| async move { Ok(stores::open(&store, limits).await?.desk()) };
-    status::collect(config, wanted, open).await
+    status::collect(config, Part::All, wanted, open).await
 }
 
 /// The routes as a table; the store's name only where there are several.

@@ -123,10 +123,11 @@ pub async fn a_discarded_dead_letter_is_gone_for_good(bench: &Bench) {
 pub async fn rows_are_listed_and_audited(bench: &Bench) {
     bench.insert(3, None).await;
     let worker = bench.worker("a").await;
-    let listed = bench.desk.events(&Selection::default(), Page::Newest { before: None, limit: 2 }).await.unwrap();
+    let listed =
+        bench.desk.events(&Selection::default(), Page::Newest { before: None, above: 0, limit: 2 }).await.unwrap();
     let found: Vec<&str> = listed.iter().map(|row| row.id.as_str()).collect();
     assert_eq!(found, ["row-2", "row-1"]);
-    let older = Page::Newest { before: Some(listed[1].position), limit: 2 };
+    let older = Page::Newest { before: Some(listed[1].position), above: 0, limit: 2 };
     assert_eq!(bench.desk.events(&Selection::default(), older).await.unwrap()[0].id, "row-0");
     let taken = worker.take().await.deliveries;
     worker.settle([(&taken[0], dead(1)), (&taken[1], Verdict::Returned), (&taken[2], Verdict::Returned)]).await;

@@ -214,9 +214,10 @@ pub async fn events_are_listed_by_what_they_are_from_either_end<H: StoreHarness>
     let both = Selection { ids: vec!["b-1".to_owned(), "a-2".to_owned()], ..Selection::default() };
     assert_eq!(list(both, oldest).await, ["a-2", "b-1"]);
 
-    let newest = s.desk().events(&Selection::default(), Page::Newest { before: None, limit: 2 }).await.unwrap();
+    let newest =
+        s.desk().events(&Selection::default(), Page::Newest { before: None, above: 0, limit: 2 }).await.unwrap();
     assert_eq!(newest.iter().map(|row| row.id.as_str()).collect::<Vec<_>>(), ["i-1", "b-1"]);
-    let before = Page::Newest { before: Some(newest[1].position), limit: 2 };
+    let before = Page::Newest { before: Some(newest[1].position), above: 0, limit: 2 };
     assert_eq!(list(Selection::default(), before).await, ["a-3", "a-2"]);
     let first = s.desk().events(&Selection::default(), Page::Oldest { after: 0, limit: 2 }).await.unwrap();
     let after = Page::Oldest { after: first[1].position, limit: 2 };

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use postroom_core::view::RouteDetail;
-use postroom_core::{Actor, Desk, Page, Role, Selection};
+use postroom_core::{Actor, Desk, Role, Selection};
 use serde::Serialize;
 
 use super::Site;
@@ -82,11 +82,6 @@ impl Call {
         }
     }
 
-    /// The newest, or those before where the page before ended.
-    pub(super) fn newest(&self) -> Page {
-        Page::Newest { before: self.given.cursor("cursor"), limit: self.limit() }
-    }
-
     /// Whether the caller has seen how many it touches.
     pub(super) fn confirmed(&self, deliveries: u64) -> Result<(), Problem> {
         if self.given.number("confirm", 0) as u64 == deliveries {
@@ -111,11 +106,11 @@ impl Call {
         }
     }
 
-    /// A list, as `-o json` prints it, and where the next page begins if this one is full.
-    pub(super) fn page<T: Serialize>(&self, rows: &[T], position: impl Fn(&T) -> i64) -> Response {
+    /// A list, as `-o json` prints it, and where the next page begins, if there may be one.
+    pub(super) fn page<T: Serialize>(&self, rows: &[T], next: Option<i64>) -> Response {
         let mut headers = HeaderMap::new();
-        if let Some(last) = rows.last().filter(|_| rows.len() == self.limit()) {
-            let next = self.next(&cursor_at(position(last)));
+        if let Some(next) = next {
+            let next = self.next(&cursor_at(next));
             headers.extend(HeaderValue::from_str(&next).ok().map(|next| (header::LINK, next)));
         }
         (headers, Json(rows)).into_response()

@@ -16,8 +16,8 @@ impl State {
         let fits = |(_, row): &(i64, &Row)| which.fits(&row.event);
         let show = |(number, row)| self.event_row(number, row);
         match page {
-            Page::Newest { before, limit } => {
-                let rows = self.log.iter().rev().filter(|(n, _)| before.is_none_or(|before| *n < before));
+            Page::Newest { before, above, limit } => {
+                let rows = self.log.iter().rev().filter(|(n, _)| before.is_none_or(|before| *n < before) && *n > above);
                 rows.filter(fits).take(limit).map(show).collect()
             }
             Page::Oldest { after, limit } => {

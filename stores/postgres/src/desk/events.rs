@@ -70,7 +70,9 @@ pub(super) async fn list(inner: &Inner, which: &Selection, page: Page) -> Result
 
 fn place(query: &mut QueryBuilder<Postgres>, page: Page) {
     match page {
-        Page::Newest { before, .. } => query.push("l.seq < ").push_bind(before.unwrap_or(i64::MAX)),
+        Page::Newest { before, above, .. } => {
+            query.push("l.seq < ").push_bind(before.unwrap_or(i64::MAX)).push(" and l.seq > ").push_bind(above)
+        }
         Page::Oldest { after, .. } => query.push("l.seq > ").push_bind(after),
     };
 }

@@ -40,8 +40,8 @@ const COLUMNS: &str = "l.seq, l.id, l.type, l.key, l.aggregate_type, l.aggregate
 pub(super) async fn list(inner: &Inner, which: &Selection, page: Page) -> Result<Vec<EventRow>, StoreError> {
     let mut query = QueryBuilder::new(format!("select {COLUMNS} from postroom_log l where "));
     let limit = match page {
-        Page::Newest { before, limit } => {
-            query.push("l.seq < ").push_bind(before.unwrap_or(i64::MAX));
+        Page::Newest { before, above, limit } => {
+            query.push("l.seq < ").push_bind(before.unwrap_or(i64::MAX)).push(" and l.seq > ").push_bind(above);
             limit
         }
         Page::Oldest { after, limit } => {

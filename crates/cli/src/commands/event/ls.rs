@@ -33,7 +33,7 @@ pub(crate) struct LsArgs {
 pub(crate) async fn run(app: &App, args: &LsArgs) -> Outcome {
     let config = app.config()?;
     let desk = app.open(&config, &args.store).await?.desk();
-    let page = Page::Newest { before: args.before, limit: args.limit };
+    let page = Page::Newest { before: args.before, above: 0, limit: args.limit };
     let rows = desk.events(&args.which.selection(), page).await?;
     app.global.output.list(&rows, || table(&rows))?;
     if let Some(last) = rows.last().filter(|_| rows.len() == args.limit && app.is_table()) {

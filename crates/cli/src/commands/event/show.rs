@@ -45,7 +45,7 @@ pub(crate) async fn find(desk: &dyn Desk, id: &str, with_payload: bool) -> Resul
     if let Some(timeline) = desk.event(id, with_payload).await? {
         return Ok(timeline);
     }
-    let latest = desk.events(&Selection::default(), Page::Newest { before: None, limit: 200 }).await?;
+    let latest = desk.events(&Selection::default(), Page::Newest { before: None, above: 0, limit: 200 }).await?;
     let known: Vec<String> = latest.into_iter().map(|row| row.id).collect();
     Err(suggest::unknown("event", id, &known, "list what there is: `postroom event ls`; it may have been pruned"))
 }

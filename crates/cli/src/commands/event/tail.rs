@@ -68,7 +68,7 @@ async fn newest(desk: &dyn Desk, which: &Selection, limit: usize) -> Result<Vec<
     if limit == 0 {
         return Ok(Vec::new());
     }
-    Ok(desk.events(which, Page::Newest { before: None, limit }).await?)
+    Ok(desk.events(which, Page::Newest { before: None, above: 0, limit }).await?)
 }
 
 fn show(app: &App, rows: &[EventRow]) -> Result<(), Failed> {

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::look::report;
 use crate::http::call::Call;
 use crate::http::problem::Problem;
+use crate::status::Part;
 use crate::tail;
 
 /// Between two looks.
@@ -27,7 +28,7 @@ pub(crate) async fn status(call: Call) -> Result<Response, Problem> {
         if !first {
             sleep(EVERY).await;
         }
-        let report = report(&call).await;
+        let report = report(&call, Part::All).await;
         Some((event("status", &report), (call, place, false)))
     });
     Ok(answer(over, states))

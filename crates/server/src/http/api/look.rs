@@ -7,30 +7,31 @@ use serde_json::Value;
 use crate::http::call::{Call, one};
 use crate::http::problem::Problem;
 use crate::redact::Redaction;
-use crate::status;
+use crate::search;
+use crate::status::{self, Part, Report};
 
 type Answer = Result<Response, Problem>;
 
-pub(crate) async fn report(call: &Call) -> status::Report {
+pub(crate) async fn report(call: &Call, part: Part) -> Report {
     let config = call.config();
     let desks = &call.site.operating.desks;
-    status::collect(&config, |store| call.sees(store), |store| async move { desks.desk(&store).await }).await
+    status::collect(&config, part, |store| call.sees(store), |store| async move { desks.desk(&store).await }).await
 }
 
 pub(crate) async fn status(call: Call) -> Answer {
-    Ok(one(&report(&call).await))
+    Ok(one(&report(&call, Part::All).await))
 }
 
 pub(crate) async fn routes(call: Call) -> Answer {
-    Ok(one(&report(&call).await.routes))
+    Ok(one(&report(&call, Part::Routes).await.routes))
 }
 
 pub(crate) async fn relays(call: Call) -> Answer {
-    Ok(one(&report(&call).await.relays))
+    Ok(one(&report(&call, Part::Relays).await.relays))
 }
 
 pub(crate) async fn stores(call: Call) -> Answer {
-    Ok(one(&report(&call).await.stores))
+    Ok(one(&report(&call, Part::Stores).await.stores))
 }
 
 pub(crate) async fn route(call: Call) -> Answer {
@@ -39,8 +40,9 @@ pub(crate) async fn route(call: Call) -> Answer {
 }
 
 pub(crate) async fn events(call: Call) -> Answer {
-    let rows = call.desk().await?.events(&call.selection(), call.newest()).await?;
-    Ok(call.page(&rows, |row| row.position))
+    let desk = call.desk().await?;
+    let (rows, next) = search::newest(&*desk, &call.selection(), call.given.cursor("cursor"), call.limit()).await?;
+    Ok(call.page(&rows, next))
 }
 
 pub(crate) async fn event(call: Call) -> Answer {
@@ -71,7 +73,8 @@ pub(crate) async fn dead(call: Call) -> Answer {
     call.check_route(&*desk).await?;
     let after = call.given.cursor("cursor").unwrap_or_default();
     let rows = desk.dead(&call.selection(), after, call.limit()).await?;
-    Ok(call.page(&rows, |row| row.position))
+    let next = rows.last().filter(|_| rows.len() == call.limit()).map(|row| row.position);
+    Ok(call.page(&rows, next))
 }
 
 pub(crate) async fn inbox(call: Call) -> Answer {
