@@ -12,10 +12,10 @@ use nix::sys::signal::Signal;
 use crate::world::{Running, World};
 
 /// An answer.
-struct Answer {
-    status: u16,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
     head: String,
-    body: String,
+    pub(crate) body: String,
 }
 
 /// Asks once, with these headers.
@@ -31,7 +31,7 @@ fn ask(address: &str, path: &str, headers: &[&str]) -> Option<Answer> {
 }
 
 /// Asks until the answer is as wanted.
-fn until(address: &str, path: &str, what: &str, so: impl Fn(&Answer) -> bool) -> Answer {
+pub(crate) fn until(address: &str, path: &str, what: &str, so: impl Fn(&Answer) -> bool) -> Answer {
     let deadline = Instant::now() + Duration::from_mins(1);
     loop {
         let answer = ask(address, path, &[]);
@@ -44,7 +44,7 @@ fn until(address: &str, path: &str, what: &str, so: impl Fn(&Answer) -> bool) ->
 }
 
 /// An address that is free now.
-fn free() -> String {
+pub(crate) fn free() -> String {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }
 
