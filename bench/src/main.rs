@@ -11,6 +11,7 @@ mod postgres;
 mod process;
 mod rounds;
 mod sqlite;
+mod telemetry;
 mod transports;
 
 use std::process::ExitCode;
@@ -27,6 +28,9 @@ fn main() -> ExitCode {
     }
     if all || wanted == "sqlite" {
         sqlite::run();
+    }
+    if all || wanted == "telemetry" {
+        telemetry::run();
     }
     if all || wanted == "dev" {
         process::run();

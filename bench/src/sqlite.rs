@@ -99,7 +99,7 @@ async fn select(store: &Sqlite, count: i32) -> Duration {
     start.elapsed()
 }
 
-fn event(n: i32) -> Event {
+pub(crate) fn event(n: i32) -> Event {
     let payload = format!("{{\"x\":\"{}\"}}", "p".repeat(292));
     Event::new("order.placed").key(format!("order-{}", n % 10_000)).bytes(JSON, payload)
 }

@@ -3,7 +3,7 @@
 //! The one place where a store's error becomes an exit code. Who may be asked what is [`crate::confirm`].
 
 use std::error::Error;
-use std::io::{self, Write};
+use std::io;
 use std::process::ExitCode;
 
 use postroom_core::{EventError, StoreError, StoreErrorKind};
@@ -89,20 +89,19 @@ impl Failed {
         self
     }
 
-    /// Tells a person, causes only when `verbose`.
-    pub(crate) fn report(&self, to: &mut dyn Write, verbose: bool) -> io::Result<()> {
+    /// What a person is told, causes only when `verbose`.
+    pub(crate) fn report(&self, verbose: bool) -> String {
+        let mut lines = Vec::new();
         for problem in &self.problems {
-            writeln!(to, "error: {}", problem.message)?;
+            lines.push(format!("error: {}\n", problem.message));
             if verbose {
-                for cause in &self.causes {
-                    writeln!(to, "  caused by: {cause}")?;
-                }
+                lines.extend(self.causes.iter().map(|cause| format!("  caused by: {cause}\n")));
             }
             if !problem.hint.is_empty() {
-                writeln!(to, "hint: {}", problem.hint)?;
+                lines.push(format!("hint: {}\n", problem.hint));
             }
         }
-        to.flush()
+        lines.concat()
     }
 }
 
@@ -161,9 +160,7 @@ mod tests {
         let cause = io::Error::other("disk on fire");
         let error =
             StoreError::new(StoreErrorKind::Full, "append", "no room in shop.db").hint("free some").caused_by(cause);
-        let mut text = Vec::new();
-        Failed::from(error).report(&mut text, verbose).unwrap();
-        String::from_utf8(text).unwrap()
+        Failed::from(error).report(verbose)
     }
 
     #[test]

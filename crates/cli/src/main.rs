@@ -16,7 +16,6 @@ mod stop;
 mod suggest;
 mod when;
 
-use std::io;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -37,14 +36,15 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 async fn main() -> ExitCode {
     let cli = Cli::parse();
     let app = App { global: cli.global };
-    match run(&app, cli.command).await {
+    let exit = match run(&app, cli.command).await {
         Ok(exit) => exit.into(),
         Err(failed) => {
-            // With stderr gone there is nobody left to tell; the code still says it.
-            let _ = failed.report(&mut io::stderr(), app.global.verbose);
+            log::say(failed.report(app.global.verbose).as_bytes());
             failed.exit.into()
         }
-    }
+    };
+    log::flush();
+    exit
 }
 
 async fn run(app: &App, command: Command) -> Outcome {

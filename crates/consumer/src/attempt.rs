@@ -15,6 +15,7 @@ use crate::feed::{Feed, pause};
 use crate::handler::Handler;
 use crate::message::Message;
 use crate::options::ConsumerOptions;
+use crate::trace;
 
 /// How long the database may take to say what became of a rollback.
 const ROLLBACK: Duration = Duration::from_secs(5);
@@ -35,7 +36,7 @@ pub(crate) struct Works<I, T, F, H> {
 }
 
 /// What came of one try.
-enum Tried {
+pub(crate) enum Tried {
     /// The effect is committed, now or long ago.
     Done,
     /// The handler failed, and nothing of it is left.
@@ -120,23 +121,28 @@ where
             Ok(Err(error)) => return Some(Tried::Away(away(&error))),
             Err(_) => return Some(Tried::Away(self.silent("the inbox"))),
         }
+        Some(trace::process(&self.name, message, self.work(tx, message)).await)
+    }
+
+    /// The handler, and what becomes of the transaction.
+    async fn work(&self, mut tx: T::Tx, message: &Message) -> Tried {
         // The call is inside the future, so that a panic before its first await is caught too.
         let run = AssertUnwindSafe(async { self.handler.handle(&mut tx, message).await }).catch_unwind();
         let failure = match timeout(self.options.timeout, run).await {
-            Ok(Ok(Ok(()))) => return Some(self.commit(tx).await),
+            Ok(Ok(Ok(()))) => return self.commit(tx).await,
             Ok(Ok(Err(failure))) => failure,
             // It may hang in the middle of a statement: dropped, the transaction is rolled back by itself.
             // What it said may quote the payload; the panic hook has it.
-            Ok(Err(_)) => return Some(Tried::Failed(Failure::transient("handler.panicked", "the handler panicked"))),
-            Err(_) => return Some(Tried::Failed(Failure::transient("handler.timeout", self.too_slow("the handler")))),
+            Ok(Err(_)) => return Tried::Failed(Failure::transient("handler.panicked", "the handler panicked")),
+            Err(_) => return Tried::Failed(Failure::transient("handler.timeout", self.too_slow("the handler"))),
         };
         let rolled_back = timeout(ROLLBACK, self.transactions.rollback(tx)).await;
-        Some(match rolled_back {
+        match rolled_back {
             _ if failure.kind == FailureKind::Unavailable => Tried::Away(failure),
             _ if failure.kind == FailureKind::Permanent => Tried::Failed(failure),
             Ok(Ok(())) => Tried::Failed(failure),
             Ok(Err(_)) | Err(_) => Tried::Lost(failure),
-        })
+        }
     }
 
     async fn commit(&self, tx: T::Tx) -> Tried {

@@ -21,6 +21,7 @@ mod handler;
 mod lanes;
 mod message;
 mod options;
+mod trace;
 mod wire;
 
 pub use consumer::{Consumer, NameError};

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::correlation;
+use crate::{correlation, trace};
 
 /// The content type of a JSON payload, which is what nearly every event carries.
 pub const JSON: &str = "application/json";
@@ -55,6 +55,8 @@ pub struct Event {
 impl Event {
     /// An event of this type that happened now, with a fresh id, a JSON `null` as payload and no key.
     pub fn new(event_type: impl Into<String>) -> Self {
+        let mut headers = BTreeMap::new();
+        trace::carry(&mut headers);
         Self {
             id: new_id(),
             event_type: event_type.into(),
@@ -64,7 +66,7 @@ impl Event {
             tenant: None,
             payload: Bytes::from_static(b"null"),
             content_type: JSON.to_owned(),
-            headers: BTreeMap::new(),
+            headers,
             attributes: BTreeMap::new(),
             correlation_id: correlation::current(),
             causation_id: None,
@@ -205,6 +207,8 @@ pub trait ToEvent {
 
 impl ToEvent for Event {
     fn to_event(&self) -> Result<Event, serde_json::Error> {
-        Ok(self.clone())
+        let mut event = self.clone();
+        trace::carry(&mut event.headers);
+        Ok(event)
     }
 }

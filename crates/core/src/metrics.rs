@@ -84,6 +84,8 @@ metrics! {
     STORE_HORIZON_AGE "store_horizon_age_seconds" Gauge OF_STORE, "How long somebody has kept the database from removing dead rows; 0 when nobody does, as far as the role may see.";
     STORE_OLDEST_WRITER_AGE "store_oldest_writer_age_seconds" Gauge OF_STORE, "Age of the oldest open transaction that has written, as far as the role may see.";
     WEBHOOK_RESPONSES "webhook_responses_total" Counter &["store", "route", "class"], "Answers of receivers: 2xx, 3xx, 4xx, 429, 5xx, timeout, refused.";
+    SPANS_DROPPED "spans_dropped_total" Counter &[], "Spans that the collector of traces did not take, or for which there was no room to wait.";
+    LOG_LINES_DROPPED "log_lines_dropped_total" Counter &[], "Log lines that could not be written, or for which there was no room to wait.";
     CONFIG_RELOAD_SUCCESS "config_reload_success" Gauge &[], "Whether the last reload of the configuration was taken.";
     CONFIG_RELOAD_TIME "config_reload_timestamp_seconds" Gauge &[], "When the configuration in force was read.";
 }

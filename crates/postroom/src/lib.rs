@@ -5,7 +5,7 @@
 //!
 //! Features: `sqlite` (default) for the store on one SQLite file, `postgres` for the one on PostgreSQL, `exec` for handlers
 //! in a child process, `consumer` with `kafka`, `rabbitmq` or `nats` for [loops that read a broker](consumer), `redis` for a
-//! consumer's window of ids there, `contracts` for JSON Schemas, `config` for [stores and relays that a file or a preset
+//! consumer's window of ids there, `contracts` for JSON Schemas, `otel` for events that carry the span of OpenTelemetry they are appended in, `config` for [stores and relays that a file or a preset
 //! describes](config), whose routes go to those of `kafka`, `rabbitmq`, `nats`, `redis` and `webhook` that are chosen. TLS to PostgreSQL is a feature of [`sqlx`](postgres::sqlx),
 //! chosen by the application.
 //! `tokio-postgres`, `diesel-async` and `sea-orm` append in transactions of those clients. [`memory`] is for tests.

@@ -2,7 +2,7 @@
 //!
 //! [`config`] reads what people wrote, [`stores`] and [`transports`] make the parts, [`relay`] runs them and [`reload`] runs them anew, [`supervisor`] tells systemd how it does, [`online`] asks whether they would
 //! work, [`doctor`] what is wrong with them, [`adopt`] what an outbox table that is there already is like. [`operating`] is what a running relay shows of itself: its [`metrics`] and its
-//! [`health`], over [`http`].
+//! [`health`], over [`http`], and `telemetry` the traces of what it does.
 
 pub mod adopt;
 pub mod config;
@@ -24,5 +24,7 @@ pub mod status;
 pub mod stores;
 pub mod supervisor;
 pub mod tail;
+#[cfg(feature = "otlp")]
+pub mod telemetry;
 pub mod token;
 pub mod transports;

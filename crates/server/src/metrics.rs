@@ -8,6 +8,8 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle, 
 use postroom_core::metrics::{self as names, Kind, METRICS, Metric};
 
 pub(crate) use gauges::watch;
+#[cfg(feature = "otlp")]
+pub(crate) use meters::outcome_of;
 pub(crate) use meters::{Kinds, RouteMeters};
 
 /// What all metrics of this program have in common.
@@ -48,6 +50,11 @@ impl Metrics {
     /// All values, as Prometheus reads them.
     pub fn text(&self) -> String {
         self.handle.render()
+    }
+
+    /// Counts log lines that nobody took.
+    pub fn log_lines_dropped(&self) -> Counter {
+        self.counter(&names::LOG_LINES_DROPPED, &[])
     }
 
     /// Puts what histograms have collected in order; now and then, or memory grows until somebody asks.

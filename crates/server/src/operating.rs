@@ -1,4 +1,4 @@
-//! What a running relay shows of itself: its metrics and its health, kept by an observer.
+//! What a running relay shows of itself: its metrics, its health and its traces, kept by an observer.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,6 +11,8 @@ use crate::desks::Desks;
 use crate::health::{Health, RoutePulse};
 use crate::metrics::{Kinds, Metrics, RouteMeters};
 use crate::pulls::Pulls;
+#[cfg(feature = "otlp")]
+use crate::telemetry::{RouteSpans, Tracer};
 
 /// Watches the relays of this process.
 #[derive(Debug)]
@@ -19,35 +21,55 @@ pub struct Operating {
     pub metrics: Arc<Metrics>,
     /// How they are doing.
     pub health: Arc<Health>,
+    /// Who makes spans of it, if somebody does.
+    #[cfg(feature = "otlp")]
+    pub tracer: Option<Tracer>,
     kinds: Mutex<Kinds>,
     pub(crate) desks: Desks,
     pub(crate) pulls: Pulls,
 }
 
 impl Operating {
-    /// Of a relay with this configuration.
+    /// Of a relay with this configuration. Within a tokio runtime.
     pub fn new(config: &Config) -> Self {
-        Self {
-            metrics: Arc::default(),
+        let metrics = Arc::<Metrics>::default();
+        let new = Self {
+            #[cfg(feature = "otlp")]
+            tracer: Tracer::start(&config.telemetry, &metrics),
+            metrics,
             health: Arc::new(Health::new(config.relay.lease, config.http.late)),
-            kinds: Mutex::new(kinds(config)),
+            kinds: Mutex::default(),
             desks: Desks::new(config),
             pulls: Pulls::default(),
+        };
+        new.learn(config);
+        new
+    }
+
+    /// Waits, for a moment, until what was seen is where it should be.
+    #[cfg(feature = "otlp")]
+    pub async fn stop(&self) {
+        if let Some(tracer) = &self.tracer {
+            tracer.stop().await;
         }
     }
-}
 
-impl Operating {
     /// From now on of a relay with this configuration; what was counted stays.
     pub(crate) fn begin_again(&self, config: &Config) {
-        *self.kinds.lock().unwrap_or_else(PoisonError::into_inner) = kinds(config);
+        self.learn(config);
         self.desks.begin_again(config);
         self.health.begin_again(config.relay.lease, config.http.late);
     }
-}
 
-fn kinds(config: &Config) -> Kinds {
-    config.routes.iter().map(|route| (route.definition.name.clone(), route.to.name())).collect()
+    /// Where routes go.
+    fn learn(&self, config: &Config) {
+        *self.kinds.lock().unwrap_or_else(PoisonError::into_inner) =
+            config.routes.iter().map(|route| (route.definition.name.clone(), route.to.name())).collect();
+        #[cfg(feature = "otlp")]
+        if let Some(tracer) = &self.tracer {
+            tracer.routes(&config.routes);
+        }
+    }
 }
 
 impl Observer for Operating {
@@ -55,20 +77,33 @@ impl Observer for Operating {
         let kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
         let meters = RouteMeters::new(&self.metrics, &kinds, store, route);
         let health = Arc::clone(&self.health);
-        Arc::new(Watched { meters, pulse: health.route(store, route), health })
+        Arc::new(Watched {
+            meters,
+            #[cfg(feature = "otlp")]
+            spans: self.tracer.as_ref().map(|tracer| tracer.route(store, route)),
+            pulse: health.route(store, route),
+            health,
+        })
     }
 }
 
 /// One route that is watched.
 struct Watched {
     meters: RouteMeters,
+    #[cfg(feature = "otlp")]
+    spans: Option<RouteSpans>,
     pulse: Arc<RoutePulse>,
     health: Arc<Health>,
 }
 
 impl RouteObserver for Watched {
-    fn tried(&self, _: &Delivery, outcome: &Outcome, took: Duration) {
+    #[cfg_attr(not(feature = "otlp"), expect(unused_variables, reason = "only spans tell of which delivery"))]
+    fn tried(&self, delivery: &Delivery, outcome: &Outcome, took: Duration) {
         self.meters.tried(outcome, took);
+        #[cfg(feature = "otlp")]
+        if let Some(spans) = &self.spans {
+            spans.tried(delivery, outcome, took);
+        }
     }
 
     fn settled(&self, delivery: &Delivery, verdict: &Verdict) {

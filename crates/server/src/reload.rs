@@ -89,7 +89,13 @@ async fn another(
 /// Whether a relay can go on with this one.
 async fn will_do(now: &Config, next: &Config, options: &RunOptions) -> Result<(), ConfigError> {
     relay::chosen(next, &options.routes)?;
-    let fixed = [("name", now.name == next.name), ("[http]", now.http == next.http), ("[log]", now.log == next.log)];
+    let fixed = [
+        ("name", now.name == next.name),
+        ("[http]", now.http == next.http),
+        #[cfg(feature = "otlp")]
+        ("[telemetry]", now.telemetry == next.telemetry),
+        ("[log]", now.log == next.log),
+    ];
     if let Some((what, _)) = fixed.iter().find(|(_, same)| !same) {
         let message = format!("{what} is read when the program starts, and it is another one now");
         return Err(Problem::new(message).hint("restart the relay").into());

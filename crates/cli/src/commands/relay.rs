@@ -49,9 +49,10 @@ pub(crate) async fn run(app: &App, command: RelayCommand) -> Outcome {
         let hint = "see what would be delivered: `postroom status`; check the configuration: `postroom config check`";
         return Err(Failed::new(Exit::Usage, "a relay has no dry run: it delivers", hint));
     }
-    log::start(config.log);
+    log::start(config.log)?;
     let stop = stop::on_signal()?;
     let operating = Arc::new(Operating::new(&config));
+    log::count_dropped(operating.metrics.log_lines_dropped());
     let health = Arc::clone(&operating.health);
     let supervisor = Supervisor::from_env(Arc::clone(&health));
     let server = Server::bind(&config, Arc::clone(&operating)).await?;
@@ -63,7 +64,7 @@ pub(crate) async fn run(app: &App, command: RelayCommand) -> Outcome {
     };
     let options = RunOptions { routes: args.routes, drain: args.drain, operating: None };
     let ended = tokio::select! {
-        ended = reload::run(config, options, operating, stop::on_reload()?, load, told) => ended,
+        ended = reload::run(config, options, Arc::clone(&operating), stop::on_reload()?, load, told) => ended,
         never = tell(supervisor) => match never {},
     };
     // Answered until the end: who watches sees that it stops.
@@ -71,6 +72,7 @@ pub(crate) async fn run(app: &App, command: RelayCommand) -> Outcome {
     if let Some(answering) = answering {
         let _ = answering.await;
     }
+    operating.stop().await;
     ended?;
     Ok(Exit::Done)
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use postroom_server::config::{self, Sources, TelemetryConfig};
 use tempfile::TempDir;
 
 use crate::exit::{Exit, Failed};
@@ -60,6 +61,14 @@ impl Home {
         format!(
             "{HEAD} Look at the running demo with any command and --config.\nname = \"dev\"\n\n[store.{STORE}]\nurl = {url}\n"
         )
+    }
+
+    /// What the environment says of traces; the demo's own configuration says nothing.
+    pub(crate) fn telemetry(&self) -> Result<TelemetryConfig, Failed> {
+        let mut sources = Sources::of_process(Some(self.config()), None, Vec::new());
+        // All else is for relays that are no demo.
+        sources.env.retain(|name, _| name.starts_with("POSTROOM_TELEMETRY__") || name.starts_with("OTEL_"));
+        Ok(config::load(&sources)?.telemetry)
     }
 
     /// What it is, where it is, how to break it.

@@ -15,6 +15,8 @@ use std::time::Duration;
 use postroom_core::units::parse_duration;
 use postroom_core::{Delays, Desk, Filter, RetryPolicy, RouteDefinition, Store};
 use postroom_relay::{Poll, Relay, RelayOptions, RouteRun};
+use postroom_server::metrics::Metrics;
+use postroom_server::telemetry::Tracer;
 use postroom_sqlite::Sqlite;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -59,12 +61,13 @@ pub(crate) async fn run(app: &App, args: DevArgs) -> Outcome {
     store.desk().register(std::slice::from_ref(&route)).await?;
     note(&home.banner())?;
 
-    let (narrator, told) = narrate::narrator();
+    let tracer = Tracer::start(&home.telemetry()?, &Metrics::new()).map(Arc::new);
+    let (narrator, told) = narrate::narrator(tracer.clone());
     let printer = tokio::spawn(narrate::print_all(told, app.global.output, stop.clone()));
     let relay_stop = CancellationToken::new();
     let relay = relay(&store, route, &narrator).run(relay_stop.clone().cancelled_owned());
     let relay = tokio::spawn(relay);
-    let shop = Shop::open(store.clone(), Arc::clone(&narrator)).await?;
+    let shop = Shop::open(store.clone(), Arc::clone(&narrator), tracer.clone()).await?;
 
     if let Some(lasting) = args.lasting {
         let stop = stop.clone();
@@ -88,6 +91,9 @@ pub(crate) async fn run(app: &App, args: DevArgs) -> Outcome {
     drop((shop, narrator));
     if let Ok(printed) = printer.await {
         printed?;
+    }
+    if let Some(tracer) = tracer {
+        tracer.stop().await;
     }
     drop(store);
     home.leave()?;

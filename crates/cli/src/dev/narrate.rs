@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use jiff::Timestamp;
-use postroom_core::{Delivery, Event, RouteHealth, RouteState, Verdict};
+use postroom_core::{Delivery, Event, Outcome, RouteHealth, RouteState, Verdict};
 use postroom_relay::{Observer, RouteObserver};
+use postroom_server::telemetry::{RouteSpans, Tracer};
 use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -69,13 +71,14 @@ pub(crate) struct Narrator {
     delivered: AtomicU64,
     retried: AtomicU64,
     dead: AtomicU64,
+    tracer: Option<Arc<Tracer>>,
 }
 
 /// A narrator, and the lines it makes.
-pub(crate) fn narrator() -> (Arc<Narrator>, mpsc::Receiver<Line>) {
+pub(crate) fn narrator(tracer: Option<Arc<Tracer>>) -> (Arc<Narrator>, mpsc::Receiver<Line>) {
     let (lines, told) = mpsc::channel(LINES_MAX);
     let zero = AtomicU64::default;
-    let narrator = Narrator { lines, appended: zero(), delivered: zero(), retried: zero(), dead: zero() };
+    let narrator = Narrator { lines, appended: zero(), delivered: zero(), retried: zero(), dead: zero(), tracer };
     (Arc::new(narrator), told)
 }
 
@@ -115,8 +118,9 @@ impl Narrator {
 }
 
 impl Observer for Narrator {
-    fn route(self: Arc<Self>, _store: &str, route: &str) -> Arc<dyn RouteObserver> {
-        Arc::new(Told { by: self, route: route.to_owned() })
+    fn route(self: Arc<Self>, store: &str, route: &str) -> Arc<dyn RouteObserver> {
+        let spans = self.tracer.as_ref().map(|tracer| tracer.route(store, route));
+        Arc::new(Told { by: self, route: route.to_owned(), spans })
     }
 }
 
@@ -125,9 +129,16 @@ impl Observer for Narrator {
 struct Told {
     by: Arc<Narrator>,
     route: String,
+    spans: Option<RouteSpans>,
 }
 
 impl RouteObserver for Told {
+    fn tried(&self, delivery: &Delivery, outcome: &Outcome, took: Duration) {
+        if let Some(spans) = &self.spans {
+            spans.tried(delivery, outcome, took);
+        }
+    }
+
     fn settled(&self, delivery: &Delivery, verdict: &Verdict) {
         let event = &delivery.event;
         let line = match verdict {

@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use postroom_core::{Event, Outbox, StoreError, StoreErrorKind};
+use postroom_server::telemetry::Tracer;
 use postroom_sqlite::Sqlite;
 use serde_json::json;
 use sqlx::Row;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
+use crate::dev::home::STORE;
 use crate::dev::narrate::Narrator;
 use crate::exit::Failed;
 
@@ -21,15 +23,20 @@ const OPEN_ORDERS: i64 = 3;
 pub(crate) struct Shop {
     store: Sqlite,
     narrator: Arc<Narrator>,
+    tracer: Option<Arc<Tracer>>,
 }
 
 impl Shop {
     /// Opens the shop; its table lies beside the outbox, in the same database.
-    pub(crate) async fn open(store: Sqlite, narrator: Arc<Narrator>) -> Result<Self, Failed> {
+    pub(crate) async fn open(
+        store: Sqlite,
+        narrator: Arc<Narrator>,
+        tracer: Option<Arc<Tracer>>,
+    ) -> Result<Self, Failed> {
         let mut tx = store.begin().await?;
         sqlx::query(include_str!("orders.sql")).execute(&mut *tx).await.map_err(broken)?;
         tx.commit().await.map_err(broken)?;
-        Ok(Self { store, narrator })
+        Ok(Self { store, narrator, tracer })
     }
 
     /// Does business at this rate until stopped.
@@ -61,12 +68,17 @@ impl Shop {
         };
         let update = sqlx::query("update orders set status = ?2 where id = ?1").bind(order).bind(status);
         update.execute(&mut *tx).await.map_err(broken)?;
-        let event = Event::new(format!("order.{status}"))
+        let mut event = Event::new(format!("order.{status}"))
             .aggregate("order", format!("order-{order}"))
             .json(&json!({ "order": order, "status": status, "total": 10 + order % 90 }))
             .map_err(StoreError::from)?;
+        let begun = self.tracer.as_ref().map(|tracer| tracer.begin(STORE, [&mut event]));
         let appended = self.store.append(&mut tx, &event).await?;
-        tx.commit().await.map_err(broken)?;
+        let committed = tx.commit().await.map_err(broken);
+        if let Some(begun) = begun {
+            begun.end(&committed);
+        }
+        committed?;
         self.narrator.appended(&event);
         appended.wake();
         Ok(())

@@ -13,12 +13,14 @@ mod docs;
 mod doctor;
 mod facts;
 mod http;
+mod logs;
 mod look;
 mod manual;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod pull;
 mod relay;
+mod traces;
 #[cfg(feature = "webhook")]
 mod webhook;
 mod world;

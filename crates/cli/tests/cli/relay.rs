@@ -46,6 +46,30 @@ fn a_dead_letter_is_one_log_line_with_fields_and_without_the_payload() {
 }
 
 #[test]
+fn every_failed_try_is_one_log_line_with_fields_and_without_the_payload() {
+    let world = World::bare();
+    world.write("down.sh", "while read -r line; do echo '{\"id\":\"t\",\"error\":\"canary is down\"}'; done\n");
+    world.write(
+        "postroom.toml",
+        "name = \"test\"\n[store.main]\nurl = \"sqlite://shop.db\"\n[retry]\nbase = \"1ms\"\nattempts = 2\n\
+         [[route]]\nname = \"down\"\nto = { exec = { command = [\"sh\", \"down.sh\"] } }\n",
+    );
+    world.ok(&["store", "migrate", "up"]);
+    let args = ["event", "append", "--id", "t", "--type", "order.placed", "--key", "o-2", "--tenant", "acme"];
+    world.ok(&[&args[..], &["--payload", "{\"card\":\"canary\"}"]].concat());
+    let said = world.run(&["relay", "run", "--drain"]);
+    assert_eq!(said.code, 0);
+    assert!(!said.stderr.contains("canary"), "a payload, or what quotes it, was logged");
+    let lines = said.stderr.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let tries: Vec<_> = lines.filter(|line| line["event_id"] == "t").collect();
+    assert_eq!(tries.len(), 2, "{}", said.stderr);
+    for (n, line) in tries.iter().enumerate() {
+        let told = ["tenant", "route", "store", "code"].map(|field| line[field].as_str().unwrap_or_default());
+        assert_eq!((told, &line["attempt"]), (["acme", "down", "main", "exec.error"], &(n + 1).into()), "{line}");
+    }
+}
+
+#[test]
 fn the_first_signal_stops_it_in_good_order() {
     for signal in [Signal::SIGINT, Signal::SIGTERM] {
         let world = to_stdout();

@@ -217,7 +217,6 @@ impl Running {
     }
 
     /// The next line of stderr.
-    #[cfg(feature = "webhook")]
     pub(crate) fn note(&mut self) -> String {
         let stderr = self.child.stderr.as_mut().expect("it has one");
         let (mut line, mut byte) = (Vec::new(), [0]);

@@ -17,6 +17,8 @@ mod system;
 #[cfg(feature = "servers")]
 mod cluster;
 #[cfg(feature = "servers")]
+mod collector;
+#[cfg(feature = "servers")]
 mod database;
 #[cfg(feature = "servers")]
 mod found;
@@ -35,6 +37,8 @@ pub use system::{as_postgres, free_port, is_root, owned_folder, program, run, ta
 
 #[cfg(feature = "servers")]
 pub use cluster::{Cluster, ClusterOptions, faketime};
+#[cfg(feature = "servers")]
+pub use collector::{Collector, Posted};
 #[cfg(feature = "servers")]
 pub use database::{Database, Schema, unique_name};
 #[cfg(feature = "servers")]

@@ -59,7 +59,15 @@ impl Engine {
             Err(_) => {}
         }
         let verdict = match held.burial.take() {
-            Some(burial) => buried(*burial, outcome, &held.delivery, &self.retry, self.rng.f64()),
+            Some(burial) => {
+                // A transient one is logged as what it is: another try.
+                if let Err(no) = &outcome
+                    && no.kind != FailureKind::Transient
+                {
+                    self.log_unburied(&held.delivery, burial.attempts, no);
+                }
+                buried(*burial, outcome, &held.delivery, &self.retry, self.rng.f64())
+            }
             None => match verdict(held.delivery.attempts, outcome, &self.retry, self.rng.f64()) {
                 Verdict::Dead { attempts, failure } if self.capabilities.buries => {
                     // There is a place for such: it goes there before the death is settled.
@@ -257,6 +265,19 @@ impl Engine {
         }
     }
 
+    fn log_unburied(&self, delivery: &Delivery, attempts: u32, no: &Failure) {
+        tracing::warn!(
+            store = self.store_name,
+            route = self.definition.name,
+            event_id = delivery.event.id,
+            event_type = delivery.event.event_type,
+            tenant = delivery.event.tenant,
+            attempt = attempts,
+            code = %no.code,
+            "a dead letter could not be buried"
+        );
+    }
+
     fn log_verdict(&self, delivery: &Delivery, verdict: &Verdict) {
         let event = &delivery.event;
         match verdict {
@@ -295,10 +316,6 @@ fn buried(burial: Burial, outcome: Outcome, delivery: &Delivery, retry: &RetryPo
             let after = retry.delay(attempts, random).max(no.retry_after.unwrap_or_default());
             Verdict::Retry { attempts: delivery.attempts, after, failure: no }
         }
-        Err(no) => {
-            tracing::warn!(event_id = delivery.event.id, code = %no.code, "a dead letter could not be buried");
-            Verdict::Dead { attempts, failure }
-        }
-        Ok(_) => Verdict::Dead { attempts, failure },
+        Ok(_) | Err(_) => Verdict::Dead { attempts, failure },
     }
 }

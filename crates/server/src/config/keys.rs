@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+#[cfg(feature = "otlp")]
+use super::telemetry;
 use super::{contract, http, layout, transports};
 
 /// One key.
@@ -116,6 +118,8 @@ pub(crate) static ROOT: &[Key] = &[
     table("inbox", INBOX, "What consumers have accepted."),
     table("contract", contract::CONTRACT, "What events must look like: JSON Schemas by event type; none by default."),
     table("http", http::HTTP, "What a relay answers over HTTP; nothing unless it listens."),
+    #[cfg(feature = "otlp")]
+    table("telemetry", telemetry::TELEMETRY, "Traces of what becomes of events; nothing unless a collector is named."),
     table("log", LOG, "Lines on stderr."),
     Key {
         name: "transport",

@@ -34,6 +34,8 @@ pub(crate) fn environment(tree: &mut Table, env: &BTreeMap<String, String>, prob
         });
     }
     database_url(tree, env);
+    #[cfg(feature = "otlp")]
+    super::telemetry::environment(tree, env);
 }
 
 /// Lays dotted keys of the command line over the tree.

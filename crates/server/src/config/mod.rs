@@ -22,6 +22,8 @@ mod routes;
 mod schema;
 mod show;
 mod stores;
+#[cfg(feature = "otlp")]
+mod telemetry;
 mod transports;
 mod tree;
 mod typed;
@@ -41,6 +43,9 @@ pub use typed::{
     Anonymous, Config, ContractConfig, HttpConfig, Listen, LogConfig, LogFormat, PoolerConfig, PostgresConfig,
     RelayConfig, RouteConfig, StoreConfig,
 };
+
+#[cfg(feature = "otlp")]
+pub use typed::TelemetryConfig;
 
 use problem::Problems;
 use tree::Table;

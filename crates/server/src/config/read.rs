@@ -59,6 +59,8 @@ pub(super) fn config(
     read.retry(Some(section("retry")), &empty);
     let contract = read.contract(section("contract"));
     let http = read.http(section("http"));
+    #[cfg(feature = "otlp")]
+    let telemetry = read.telemetry(section("telemetry"), tree.text("name").unwrap_or_default());
     let relay = section("relay");
     let take = relay.table("take").unwrap_or(&empty);
     Config {
@@ -79,6 +81,8 @@ pub(super) fn config(
         limits: Limits { payload_bytes_max: section("limits").size("payload") },
         contract,
         http,
+        #[cfg(feature = "otlp")]
+        telemetry,
         log: log(section("log")),
         file,
         settings,

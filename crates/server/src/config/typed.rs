@@ -35,6 +35,9 @@ pub struct Config {
     pub contract: ContractConfig,
     /// What a relay answers over HTTP.
     pub http: HttpConfig,
+    /// Where traces go.
+    #[cfg(feature = "otlp")]
+    pub telemetry: TelemetryConfig,
     /// How lines on stderr look.
     pub log: LogConfig,
     /// The file it was read from, if there was one.
@@ -175,6 +178,20 @@ pub struct Listen {
     pub address: SocketAddr,
     /// Whether somebody asked for it; if not, a relay runs also when the address is taken.
     pub must: bool,
+}
+
+/// `[telemetry]`.
+#[cfg(feature = "otlp")]
+#[derive(Debug, Clone, PartialEq)]
+pub struct TelemetryConfig {
+    /// Where spans are posted, if they are.
+    pub traces: Option<SecretUrl>,
+    /// Share of events that are traced, of those that do not say it themselves.
+    pub sample: f64,
+    /// Whose spans they are.
+    pub service: String,
+    /// What every request says beside.
+    pub headers: Vec<(String, Secret)>,
 }
 
 /// `[log]`.

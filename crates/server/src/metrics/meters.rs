@@ -67,14 +67,7 @@ impl RouteMeters {
     }
 
     pub(crate) fn tried(&self, outcome: &Outcome, took: Duration) {
-        let (n, code) = match outcome {
-            Ok(_) => (0, ""),
-            Err(failure) => match failure.kind {
-                FailureKind::Transient => (1, &*failure.code),
-                FailureKind::Permanent => (2, &*failure.code),
-                FailureKind::Unavailable => (3, &*failure.code),
-            },
-        };
+        let (n, code) = place(outcome);
         let outcomes = &self.outcomes[n];
         let histogram =
             || self.metrics.histogram(&names::ATTEMPT_DURATION, &[&self.store, &self.route, outcomes.outcome]);
@@ -130,6 +123,25 @@ impl RouteMeters {
     pub(crate) fn wrote(&self, took: Duration) {
         self.settle.record(took);
     }
+}
+
+/// Where it counts, and with which code.
+fn place(outcome: &Outcome) -> (usize, &str) {
+    match outcome {
+        Ok(_) => (0, ""),
+        Err(failure) => match failure.kind {
+            FailureKind::Transient => (1, &*failure.code),
+            FailureKind::Permanent => (2, &*failure.code),
+            FailureKind::Unavailable => (3, &*failure.code),
+        },
+    }
+}
+
+/// The word for how a try came out, and the failure's code.
+#[cfg(feature = "otlp")]
+pub(crate) fn outcome_of(outcome: &Outcome) -> (&'static str, &str) {
+    let (n, code) = place(outcome);
+    (OUTCOMES[n], code)
 }
 
 /// How a receiver answered, by the code of the try; nothing when it never came to that.

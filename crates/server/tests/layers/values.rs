@@ -73,6 +73,38 @@ fn flags_go_before_environment_before_file_before_defaults() {
     assert_eq!(origin(&config, "relay.lease"), ("\"40s\"".into(), "flag".into()));
 }
 
+#[cfg(feature = "otlp")]
+#[test]
+fn a_collector_is_named_by_its_url_or_by_the_variables_of_opentelemetry() {
+    let (collector, share) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_TRACES_SAMPLER_ARG");
+    let case = Case::new().file("postroom.toml", SHOP);
+    assert_eq!(case.config().telemetry.traces, None);
+    let case = case.env(collector, "http://collector:4318").env(share, "0.5").env("OTEL_SERVICE_NAME", "billing");
+    let config = case.config();
+    let told = &config.telemetry;
+    assert_eq!(told.traces.as_ref().map(postroom_core::SecretUrl::expose), Some("http://collector:4318/v1/traces"));
+    assert!((told.sample - 0.5).abs() < f64::EPSILON && told.service == "billing");
+    assert_eq!(origin(&config, "telemetry.otlp").1, format!("env {collector}"));
+    let case =
+        case.file("postroom.toml", &format!("{SHOP}\n[telemetry]\notlp = 'https://a:secret@b/otlp/v1/traces/'\n"));
+    let config = case.config();
+    assert_eq!(
+        config.telemetry.traces.as_ref().map(postroom_core::SecretUrl::expose),
+        Some("https://a:secret@b/otlp/v1/traces/")
+    );
+    assert!(!format!("{:?}", config.show()).contains("secret") && !format!("{config:?}").contains("secret"));
+    for (key, value) in [("otlp", "collector:4318"), ("otlp", "grpc://collector"), ("sample", "1.5"), ("sample", "all")]
+    {
+        let error = case_with(key, value).error();
+        assert!(error.contains(value) || error.contains("from 0 to 1"), "{error}");
+    }
+}
+
+#[cfg(feature = "otlp")]
+fn case_with(key: &str, value: &str) -> Case {
+    Case::new().file("postroom.toml", SHOP).env(&format!("POSTROOM_TELEMETRY__{}", key.to_uppercase()), value)
+}
+
 #[test]
 fn routes_and_stores_are_named_in_variables_as_a_shell_can_spell_them() {
     let config = Case::new()

@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_nats::jetstream::consumer::{AckPolicy, pull};
 use async_nats::jetstream::{self, stream};
 use futures_util::TryStreamExt as _;
-use postroom_conformance::servers::{Servers, unique_name};
+use postroom_conformance::servers::{Collector, Posted, Servers, unique_name};
 use postroom_e2e::{until, within};
 use postroom_presets::System;
 use serde_json::{Value, json};
@@ -54,6 +54,27 @@ fn with_noop_as_the_bus_rows_are_dispatched_and_nothing_is_sent() {
     billing.drain();
     assert_eq!(billing.states(), ["01J-1 dispatched 0"]);
     assert_eq!(billing.published_ids(), [""; 0]);
+}
+
+#[test]
+fn what_becomes_of_a_row_is_a_span_with_its_id_and_without_its_payload() {
+    let collector = Collector::start();
+    let mut system = System::new("corebilling");
+    system.set("EVENT_BUS", "noop");
+    system.set("OTEL_EXPORTER_OTLP_ENDPOINT", &format!("http://{}", collector.address));
+    system.set("OTEL_TRACES_SAMPLER_ARG", "1");
+    system.script(
+        "insert into billing_events (id, subject, tenant_id, payload) \
+         values ('01J-1', 's', 't-1', '{\"outbox_status\": \"pending\", \"canary\": \"canary\"}')",
+    );
+    system.drain();
+    let taken = collector.taken();
+    let [Posted { body, .. }] = taken.as_slice() else { panic!("{taken:?}") };
+    let text = String::from_utf8_lossy(body);
+    for told in ["01J-1", "send corebilling", "postroom.outcome", "delivered"] {
+        assert!(text.contains(told), "no {told}: {text}");
+    }
+    assert!(!text.contains("canary"), "{text}");
 }
 
 #[test]

@@ -4,7 +4,10 @@ use std::io::{self, Read};
 
 use jiff::Timestamp;
 use postroom_core::units::parse_ahead;
-use postroom_core::{Event, JSON, Limits};
+use postroom_core::{Desk, Event, JSON, Limits};
+use postroom_server::config::Config;
+use postroom_server::metrics::Metrics;
+use postroom_server::telemetry::Tracer;
 use postroom_server::transports;
 use serde_json::{Value, json};
 
@@ -80,7 +83,7 @@ pub(crate) async fn run(app: &App, args: AppendArgs) -> Outcome {
         return Ok(Exit::Done);
     }
     let desk = app.open(&config, &store).await?.desk();
-    let ids = if events.is_empty() { Vec::new() } else { desk.append(&events).await? };
+    let ids = if events.is_empty() { Vec::new() } else { traced(&config, &meant.name, &*desk, events).await? };
     let rows: Vec<Value> = ids.iter().map(|id| json!({ "id": id })).collect();
     let printed = match (app.global.output, rows.as_slice()) {
         (Format::Table, _) => print_lines(ids.into_iter().map(Ok)),
@@ -94,6 +97,18 @@ pub(crate) async fn run(app: &App, args: AppendArgs) -> Outcome {
             Ok(Exit::Done)
         }
     }
+}
+
+/// Appends, and tells a collector of traces if there is one.
+async fn traced(config: &Config, store: &str, desk: &dyn Desk, mut events: Vec<Event>) -> Result<Vec<String>, Failed> {
+    let Some(tracer) = Tracer::start(&config.telemetry, &Metrics::new()) else {
+        return Ok(desk.append(&events).await?);
+    };
+    let begun = tracer.begin(store, &mut events);
+    let appended = desk.append(&events).await;
+    begun.end(&appended);
+    tracer.stop().await;
+    Ok(appended?)
 }
 
 /// Whoever repeats the append because of a failed output would have the events twice.

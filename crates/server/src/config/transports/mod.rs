@@ -112,6 +112,24 @@ impl Target {
         }
     }
 
+    /// The topic, exchange, subject, stream or receiver it goes to, as it is configured; nothing where there is only one.
+    #[cfg(feature = "otlp")]
+    pub(crate) fn destination(&self) -> Option<String> {
+        match self {
+            #[cfg(feature = "kafka")]
+            Self::Kafka(options) => Some(options.topic.as_str().to_owned()),
+            #[cfg(feature = "rabbitmq")]
+            Self::RabbitMq(options) => Some(options.exchange_name().to_owned()),
+            #[cfg(feature = "nats")]
+            Self::Nats(options) => Some(options.subject.as_str().to_owned()),
+            #[cfg(feature = "redis")]
+            Self::Redis(options) => Some(options.stream.as_str().to_owned()),
+            #[cfg(feature = "webhook")]
+            Self::Webhook(options) => Some(options.receiver()),
+            Self::Exec(_) | Self::Pull(_) | Self::Stdout | Self::Noop => None,
+        }
+    }
+
     /// Where it goes, for people; nothing that could be a password.
     pub fn describe(&self) -> String {
         match self {

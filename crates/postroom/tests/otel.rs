@@ -1,0 +1,133 @@
+//! An application that traces with `tracing` and OpenTelemetry: its events carry its spans, and handlers go on with them.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "what is not as documented fails the test")]
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use opentelemetry::global;
+use opentelemetry::trace::{SpanKind, Status, TracerProvider as _};
+use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SpanData};
+use postroom::consumer::{Consumer, ConsumerOptions, Feed, Handler, Message};
+use postroom::memory::{Memory, MemoryTx};
+use postroom::{
+    Event, Failure, Handlers, Incoming, Outbox as _, Relay, RelayOptions, RetryPolicy, RouteDefinition, RouteRun, Start,
+};
+use postroom_consumer::{Arrival, Delivered, Wire};
+use postroom_core::envelope::{Binding, Encoder, Format};
+use postroom_core::{Burial, Stage};
+use tokio::sync::{Mutex, mpsc, oneshot};
+use tracing::Instrument as _;
+use tracing_subscriber::layer::SubscriberExt as _;
+
+/// A broker with one message.
+#[derive(Debug)]
+struct One {
+    wire: Mutex<Option<Wire>>,
+    done: Mutex<Option<oneshot::Sender<()>>>,
+}
+
+impl Feed for One {
+    type Ticket = ();
+
+    async fn next(&self) -> Arrival<()> {
+        match self.wire.lock().await.take() {
+            Some(wire) => Arrival::Message(Delivered { lane: None, wire, ticket: () }),
+            None => std::future::pending().await,
+        }
+    }
+
+    async fn ack(&self, (): &()) {
+        self.done.lock().await.take().unwrap().send(()).unwrap();
+    }
+
+    async fn bury(&self, (): &(), _: &str, _: &Burial) -> Result<(), Failure> {
+        unreachable!("its second try succeeds")
+    }
+
+    async fn release(&self, (): ()) {}
+
+    async fn close(self) {}
+}
+
+/// What a relay hands over, as a message of a broker.
+async fn relayed(store: &Memory) -> Wire {
+    let (sent, mut taken) = mpsc::unbounded_channel();
+    let handlers = Handlers::new().on("*", "broker", move |event: Incoming| {
+        sent.send(Event::clone(&event)).unwrap();
+        async { Ok::<(), Failure>(()) }
+    });
+    let route = RouteDefinition::new("out").starting(Start::Beginning);
+    let options = RelayOptions { drain: true, ..RelayOptions::default() };
+    Relay::new(options).serve(RouteRun::new(store.clone(), route, handlers)).run(std::future::pending()).await.unwrap();
+    let encoder = Encoder::new(Format::CloudEventsBinary, Binding::Kafka, "/test");
+    let event = taken.recv().await.unwrap();
+    let envelope = encoder.encode(&event, Stage::at(None)).unwrap();
+    let headers = envelope.headers.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+    Wire { headers, body: envelope.body.clone(), ..Wire::default() }
+}
+
+/// Fails once.
+struct Books {
+    tries: AtomicU32,
+}
+
+impl Handler<MemoryTx> for Books {
+    async fn handle(&self, _: &mut MemoryTx, message: &Message) -> Result<(), Failure> {
+        async {
+            assert_eq!(message.event_type.as_deref(), Some("order.placed"));
+            match self.tries.fetch_add(1, Ordering::SeqCst) {
+                0 => Err(Failure::transient("books.closed", "canary")),
+                _ => Ok(()),
+            }
+        }
+        .instrument(tracing::info_span!("book"))
+        .await
+    }
+}
+
+#[tokio::test]
+async fn one_trace_goes_from_the_append_through_the_outbox_to_the_handler() {
+    let exporter = InMemorySpanExporter::default();
+    let provider = SdkTracerProvider::builder().with_simple_exporter(exporter.clone()).build();
+    global::set_tracer_provider(provider.clone());
+    let layer = tracing_opentelemetry::layer().with_tracer(provider.tracer("shop"));
+    tracing::subscriber::set_global_default(tracing_subscriber::registry().with(layer)).unwrap();
+
+    let store = Memory::new();
+    let ready = Event::new("order.placed").key("canary").bytes("text/plain", "canary");
+    async {
+        let mut tx = store.begin();
+        let appended = store.append(&mut tx, &ready).await.unwrap();
+        tx.commit();
+        appended.wake();
+    }
+    .instrument(tracing::info_span!("checkout"))
+    .await;
+    let wire = relayed(&store).await;
+    let (done, acked) = oneshot::channel();
+    let feed = One { wire: Mutex::new(Some(wire)), done: Mutex::new(Some(done)) };
+    let retry = RetryPolicy {
+        delays: postroom::Delays::Schedule(vec![Duration::from_millis(1)]),
+        ..ConsumerOptions::default().retry
+    };
+    let options = ConsumerOptions { retry, ..ConsumerOptions::default() };
+    let consumer = Consumer::new("billing", store, feed, Books { tries: AtomicU32::new(0) }).unwrap().options(options);
+    consumer.run(async { acked.await.unwrap() }).await;
+
+    let spans = exporter.get_finished_spans().unwrap();
+    let named = |name: &str| -> Vec<&SpanData> { spans.iter().filter(|span| span.name == name).collect() };
+    let (checkout, processed, booked) = (named("checkout"), named("process billing"), named("book"));
+    let [checkout] = checkout.as_slice() else { unreachable!("{spans:?}") };
+    assert_eq!((processed.len(), booked.len()), (2, 2), "{spans:?}");
+    for (process, book) in processed.iter().zip(&booked) {
+        assert_eq!(process.span_kind, SpanKind::Consumer);
+        assert_eq!(process.span_context.trace_id(), checkout.span_context.trace_id());
+        assert_eq!(process.parent_span_id, checkout.span_context.span_id());
+        assert_eq!(process.links[0].span_context.span_id(), checkout.span_context.span_id());
+        assert_eq!(book.parent_span_id, process.span_context.span_id(), "what a handler does is part of it");
+    }
+    assert_eq!((&processed[0].status, &processed[1].status), (&Status::error("books.closed"), &Status::Unset));
+    let of_ours = format!("{processed:?}");
+    assert!(of_ours.contains(&ready.id) && !of_ours.contains("canary"), "{of_ours}");
+}
