@@ -217,7 +217,7 @@ fn a_monitoring_system_gets_one_line_and_one_code() {
         assert_eq!(said.code, code, "{args:?}: {}", said.stdout);
         assert!(said.stdout.starts_with(says), "{args:?}: {}", said.stdout);
     }
-    let mut relay = crate::world::Running::start({
+    let mut relay = Running::start({
         let mut command = world.command(&["relay", "run"]);
         command.stderr(std::process::Stdio::null());
         command
@@ -226,7 +226,7 @@ fn a_monitoring_system_gets_one_line_and_one_code() {
     while !world.run(&["check"]).stdout.starts_with("OK - 2 routes in time | ") {
         assert!(std::time::Instant::now() < deadline, "{}", world.run(&["check"]).stdout);
     }
-    relay.signal_until_end(nix::sys::signal::Signal::SIGTERM);
+    relay.signal_until_end(Signal::SIGTERM);
     std::fs::remove_file(world.path("shop.db")).unwrap();
     let gone = world.run(&["check", "-o", "json"]);
     assert_eq!((gone.code, gone.stdout.contains("critical")), (2, true), "{}", gone.stdout);

@@ -13,6 +13,7 @@ mod docs;
 mod doctor;
 mod facts;
 mod http;
+mod incident;
 mod logs;
 mod look;
 mod manual;
