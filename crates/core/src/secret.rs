@@ -65,7 +65,11 @@ impl fmt::Display for SecretUrl {
             Some((address, query)) => (address, Some(query)),
             None => (after, None),
         };
-        f.write_str(address)?;
+        match address.split_once('/') {
+            // The path of a hook is often its only secret.
+            Some((host, path)) if scheme.starts_with("http") && !path.is_empty() => write!(f, "{host}/***")?,
+            _ => f.write_str(address)?,
+        }
         let Some(query) = query else { return Ok(()) };
         for (n, pair) in query.split('&').enumerate() {
             let name = pair.split('=').next().unwrap_or_default();
@@ -104,6 +108,8 @@ mod tests {
             ("postgres://shop:can?canary@db/shop", "postgres://shop:***@db/shop"),
             ("postgres://db/shop?password=canary@x", "postgres://***@x"),
             ("sqlite://shop.db?encryption_key=canary", "sqlite://shop.db?encryption_key=***"),
+            ("https://hooks.example/services/canary?to=a", "https://hooks.example/***?to=a"),
+            ("http://127.0.0.1:4318/", "http://127.0.0.1:4318/"),
         ] {
             let url = SecretUrl::new(url);
             assert_eq!(url.to_string(), shown);

@@ -7,6 +7,7 @@ mod act;
 mod adopt;
 mod adopted;
 mod append;
+mod canary;
 mod contracts;
 mod dev;
 mod docs;

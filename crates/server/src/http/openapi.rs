@@ -206,7 +206,7 @@ pub fn reference() -> String {
         let params: Vec<String> = endpoint.params.iter().filter(|param| param.at != At::Path).map(named).collect();
         let (verb, role) = (endpoint.verb.word().to_uppercase(), endpoint.role.as_str());
         let (path, about) = (endpoint.path, endpoint.about);
-        let _ = write!(page, "| `{verb} {ROOT}{path}` | {role} | {} | {about} |\n", params.join(", "));
+        let _ = writeln!(page, "| `{verb} {ROOT}{path}` | {role} | {} | {about} |", params.join(", "));
     }
     page
 }
