@@ -32,6 +32,9 @@ macro_rules! exits {
     (ask) => {
         "Exit codes: 0 done · 1 failed · 2 usage or configuration · 3 store not reachable · 4 refused or not confirmed"
     };
+    (replay) => {
+        "Exit codes: 0 done · 1 failed · 2 usage or configuration · 3 store not reachable · 4 refused or not confirmed · 5 paused or cancelled before its end"
+    };
     (check) => {
         "Exit codes: 0 nothing lost · 1 failed · 2 usage or configuration · 3 store not reachable · 4 refused · 5 some stores not reachable · 7 the counts differ"
     };
@@ -131,7 +134,7 @@ pub(crate) enum Command {
     Doctor(doctor::DoctorArgs),
     #[command(subcommand)]
     Dead(dead::DeadCommand),
-    Replay(replay::ReplayArgs),
+    Replay(Box<replay::ReplayArgs>),
     #[command(subcommand)]
     Route(route::RouteCommand),
     #[command(subcommand)]
@@ -170,8 +173,9 @@ mod tests {
 
     fn walk(command: &clap::Command, path: &str, leaves: &mut Vec<String>) {
         let path = format!("{path} {}", command.get_name()).trim().to_owned();
-        if command.has_subcommands() {
-            command.get_subcommands().for_each(|c| walk(c, &path, leaves));
+        command.get_subcommands().for_each(|c| walk(c, &path, leaves));
+        // One with positionals does something by itself.
+        if command.has_subcommands() && command.get_positionals().next().is_none() {
             return;
         }
         let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
@@ -191,7 +195,8 @@ mod tests {
             leaves.join("\n"),
             "postroom dev\npostroom relay run\npostroom event append\npostroom event ls\npostroom event show\n\
              postroom event tail\npostroom status\npostroom doctor\npostroom dead ls\npostroom dead show\npostroom dead replay\n\
-             postroom dead discard\npostroom replay\npostroom route ls\npostroom route show\npostroom route pause\n\
+             postroom dead discard\npostroom replay ls\npostroom replay show\npostroom replay pause\npostroom replay resume\n\
+             postroom replay cancel\npostroom replay\npostroom route ls\npostroom route show\npostroom route pause\n\
              postroom route resume\npostroom route test\npostroom route forget\npostroom key ls\npostroom key unblock\n\
              postroom key skip-head\npostroom store migrate up\npostroom store migrate down\n\
              postroom store migrate status\npostroom store migrate plan\npostroom store roles\npostroom store stats\n\

@@ -1,6 +1,6 @@
 //! From configuration to running relays: knows every store and transport.
 //!
-//! [`config`] reads what people wrote, [`stores`] and [`transports`] make the parts, [`relay`] runs them and [`reload`] runs them anew, [`supervisor`] tells systemd how it does, [`online`] asks whether they would
+//! [`config`] reads what people wrote, [`stores`] and [`transports`] make the parts, [`relay`] runs them and [`reload`] runs them anew, [`replays`] works on what is sent again, [`supervisor`] tells systemd how it does, [`online`] asks whether they would
 //! work, [`doctor`] what is wrong with them, [`adopt`] what an outbox table that is there already is like. [`operating`] is what a running relay shows of itself: its [`metrics`] and its
 //! [`health`], over [`http`].
 
@@ -16,6 +16,7 @@ pub mod operating;
 mod reach;
 pub mod relay;
 pub mod reload;
+pub mod replays;
 pub mod stores;
 pub mod supervisor;
 pub mod transports;

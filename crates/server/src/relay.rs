@@ -18,6 +18,7 @@ use crate::config::{Config, ConfigError, Problem, RouteConfig, StoreConfig};
 use crate::metrics;
 use crate::operating::Operating;
 use crate::reach::{self, Ready};
+use crate::replays;
 use crate::transports;
 
 /// What a run is told beside its configuration.
@@ -110,6 +111,7 @@ pub async fn run(
         result = relay.run(shutdown) => result.map_err(RunError::Relay),
         () = look_for_namesakes(&config.name, config.relay.lease, &ready) => Ok(()),
         () = watched(options.operating.as_deref(), &ready, &boot) => Ok(()),
+        () = replays::watch(&ready, &boot) => Ok(()),
     }
 }
 

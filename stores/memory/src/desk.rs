@@ -6,17 +6,20 @@ mod look;
 mod prune;
 mod replay;
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use postroom_core::view::{
-    ActionRow, Affected, AuditRow, BlockedKey, DeliveryRow, EventRow, InboxRow, Pruned, RelayRow, RouteDetail,
-    StoreRow, Timeline,
+    ActionRow, Affected, AuditRow, BlockedKey, DeliveryRow, EventRow, InboxRow, Pruned, RelayRow, ReplayKind,
+    ReplayRow, ReplayState, RouteDetail, StoreRow, Timeline,
 };
 use postroom_core::{
-    Actor, Desk, Event, Outbox, Page, ReplayOptions, Retention, RouteDefinition, Selection, StoreError,
+    Actor, Desk, Event, Outbox, Page, ReplayChange, ReplayOrder, Retention, RouteDefinition, Selection, StoreError,
 };
 
 use crate::Memory;
 use crate::route::check_name;
+pub(crate) use replay::Replay;
 
 #[async_trait]
 impl Desk for Memory {
@@ -87,13 +90,6 @@ impl Desk for Memory {
         Ok(self.lock().dead_rows(which, after, limit))
     }
 
-    async fn replay_dead(&self, which: &Selection, how: ReplayOptions, actor: &Actor) -> Result<Affected, StoreError> {
-        let now = self.now();
-        let affected = self.lock().replay_dead(which, how, actor, now);
-        self.inner.wake.wake();
-        Ok(affected)
-    }
-
     async fn discard_dead(&self, which: &Selection, dry_run: bool, actor: &Actor) -> Result<Affected, StoreError> {
         let now = self.now();
         let affected = self.lock().discard_dead(which, dry_run, actor, now);
@@ -101,11 +97,39 @@ impl Desk for Memory {
         Ok(affected)
     }
 
-    async fn replay(&self, which: &Selection, how: ReplayOptions, actor: &Actor) -> Result<Affected, StoreError> {
+    async fn preview_replay(
+        &self,
+        what: ReplayKind,
+        which: &Selection,
+        inbox_window: Option<Duration>,
+    ) -> Result<Affected, StoreError> {
         let now = self.now();
-        let affected = self.lock().replay(which, how, actor, now)?;
+        self.lock().preview_replay(what, which, inbox_window, now)
+    }
+
+    async fn start_replay(&self, order: &ReplayOrder, actor: &Actor) -> Result<ReplayRow, StoreError> {
+        let now = self.now();
+        self.lock().start_replay(order, actor, now)
+    }
+
+    async fn step_replay(&self, id: &str, at_most: u64) -> Result<ReplayRow, StoreError> {
+        let now = self.now();
+        let row = self.lock().step_replay(id, at_most, now)?;
         self.inner.wake.wake();
-        Ok(affected)
+        Ok(row)
+    }
+
+    async fn replays(&self, state: Option<ReplayState>, limit: usize) -> Result<Vec<ReplayRow>, StoreError> {
+        Ok(self.lock().replays(state, limit))
+    }
+
+    async fn replay(&self, id: &str) -> Result<Option<ReplayRow>, StoreError> {
+        Ok(self.lock().find_replay(id))
+    }
+
+    async fn change_replay(&self, id: &str, change: ReplayChange, actor: &Actor) -> Result<bool, StoreError> {
+        let now = self.now();
+        self.lock().change_replay(id, change, actor, now)
     }
 
     async fn blocked_keys(&self, route: Option<&str>, limit: usize) -> Result<Vec<BlockedKey>, StoreError> {

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use postroom_core::view::ActionRow;
 use postroom_core::{StoreError, StoreErrorKind};
 
+use crate::desk::Replay;
 use crate::inbox::Accepted;
 use crate::log::Log;
 use crate::relay::Relay;
@@ -26,6 +27,8 @@ pub(crate) struct State {
     /// What open transactions have inserted that must be there once: claim → transaction.
     pub(crate) claims: HashMap<Claim, u64>,
     pub(crate) actions: Vec<ActionRow>,
+    /// Oldest first.
+    pub(crate) replays: Vec<Replay>,
     pub(crate) transactions: u64,
     pub(crate) handles: i64,
 }
@@ -49,6 +52,7 @@ impl State {
             once: BTreeMap::new(),
             claims: HashMap::new(),
             actions: Vec::new(),
+            replays: Vec::new(),
             transactions: 0,
             handles: 0,
         }

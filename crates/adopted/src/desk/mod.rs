@@ -8,21 +8,24 @@ mod inbox;
 mod keys;
 mod prune;
 mod query;
+mod replays;
 mod routes;
+mod step;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use postroom_core::view::{
-    ActionRow, Affected, AuditRow, BlockedKey, DeliveryRow, EventRow, InboxRow, Pruned, RelayRow, RouteDetail,
-    StoreRow, Timeline,
+    ActionRow, Affected, AuditRow, BlockedKey, DeliveryRow, EventRow, InboxRow, Pruned, RelayRow, ReplayKind,
+    ReplayRow, ReplayState, RouteDetail, StoreRow, Timeline,
 };
 use postroom_core::{
-    Actor, Desk, Event, Page, ReplayOptions, Retention, RouteDefinition, Selection, StoreError, StoreErrorKind,
+    Actor, Desk, Event, Page, ReplayChange, ReplayOrder, Retention, RouteDefinition, Selection, StoreError,
+    StoreErrorKind,
 };
 
 use crate::store::Inner;
-use dead::Act;
 
 /// An adopted table as an operator sees it.
 pub(crate) struct AdoptedDesk(pub(crate) Arc<Inner>);
@@ -78,16 +81,37 @@ impl Desk for AdoptedDesk {
         dead::list(&self.0, which, after, limit).await
     }
 
-    async fn replay_dead(&self, which: &Selection, how: ReplayOptions, actor: &Actor) -> Result<Affected, StoreError> {
-        dead::act(&self.0, Act::ReplayDead, which, how, actor).await
-    }
-
     async fn discard_dead(&self, which: &Selection, dry_run: bool, actor: &Actor) -> Result<Affected, StoreError> {
-        dead::act(&self.0, Act::Discard, which, ReplayOptions { dry_run, ..ReplayOptions::default() }, actor).await
+        dead::discard(&self.0, which, dry_run, actor).await
     }
 
-    async fn replay(&self, which: &Selection, how: ReplayOptions, actor: &Actor) -> Result<Affected, StoreError> {
-        dead::act(&self.0, Act::Replay, which, how, actor).await
+    async fn preview_replay(
+        &self,
+        what: ReplayKind,
+        which: &Selection,
+        inbox_window: Option<Duration>,
+    ) -> Result<Affected, StoreError> {
+        replays::preview(&self.0, what, which, inbox_window).await
+    }
+
+    async fn start_replay(&self, order: &ReplayOrder, actor: &Actor) -> Result<ReplayRow, StoreError> {
+        replays::start(&self.0, order, actor).await
+    }
+
+    async fn step_replay(&self, id: &str, at_most: u64) -> Result<ReplayRow, StoreError> {
+        step::step(&self.0, id, at_most).await
+    }
+
+    async fn replays(&self, state: Option<ReplayState>, limit: usize) -> Result<Vec<ReplayRow>, StoreError> {
+        replays::list(&self.0, state, limit).await
+    }
+
+    async fn replay(&self, id: &str) -> Result<Option<ReplayRow>, StoreError> {
+        replays::one(&self.0, id).await
+    }
+
+    async fn change_replay(&self, id: &str, change: ReplayChange, actor: &Actor) -> Result<bool, StoreError> {
+        replays::change(&self.0, id, change, actor).await
     }
 
     async fn blocked_keys(&self, route: Option<&str>, limit: usize) -> Result<Vec<BlockedKey>, StoreError> {

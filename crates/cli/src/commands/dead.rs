@@ -1,16 +1,16 @@
 //! `postroom dead`: deliveries that were given up; look, send again, or let go.
 
-use postroom_core::ReplayOptions;
-use postroom_core::view::{Affected, DeliveryRow};
+use postroom_core::ReplayOrder;
+use postroom_core::view::{Affected, DeliveryRow, ReplayKind};
 
 use crate::actor::actor;
 use crate::app::App;
 use crate::args::{Reason, StoreArg, help};
 use crate::commands::event::{find, render};
-use crate::commands::preview;
-use crate::commands::replay::rate;
+use crate::commands::replay::How;
 use crate::commands::which::WhichDead;
-use crate::confirm::confirm;
+use crate::commands::{preview, replays};
+use crate::confirm::confirm_many;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::{Table, dash, note};
 use crate::when;
@@ -56,7 +56,7 @@ pub(crate) struct ShowArgs {
 
 /// Make dead letters due again, with their attempts back at 0 and the same ids
 #[derive(Debug, clap::Args)]
-#[command(after_help = help!(ask:
+#[command(after_help = help!(replay:
     "postroom dead replay --route mailer --dry-run",
     "postroom dead replay 0199a3f2-7c1e-7d3a-9b58-6f2f0f6f1c11",
     "postroom dead replay --code exec.timeout --rate 50/s --reason 'mail server is back' --yes",
@@ -64,9 +64,8 @@ pub(crate) struct ShowArgs {
 pub(crate) struct ReplayDeadArgs {
     #[command(flatten)]
     which: WhichDead,
-    /// Deliveries per second, for instance 50/s [default: all at once]
-    #[arg(long, value_name = "RATE", value_parser = rate)]
-    rate: Option<f64>,
+    #[command(flatten)]
+    how: How,
     #[command(flatten)]
     reason: Reason,
     #[command(flatten)]
@@ -146,14 +145,13 @@ async fn replay(app: &App, args: &ReplayDeadArgs) -> Outcome {
     let opened = app.open(&config, &args.store).await?;
     args.which.deliveries.check(&opened).await?;
     let (desk, which, actor) = (opened.desk(), args.which.selection(), actor(&args.reason));
-    let how = ReplayOptions { rate: args.rate, dry_run: true, inbox_window: config.retention.inbox };
-    let preview = desk.replay_dead(&which, how, &actor).await?;
+    let preview = desk.preview_replay(ReplayKind::Dead, &which, config.retention.inbox).await?;
     if !go_on(app, &preview, "replay", "Replay")? {
         return Ok(Exit::Done);
     }
-    let done = desk.replay_dead(&which, ReplayOptions { dry_run: false, ..how }, &actor).await?;
-    app.global.output.one(&done, || format!("replayed {}", preview::affected(&done)))?;
-    Ok(Exit::Done)
+    let total = preview.deliveries;
+    let order = ReplayOrder { what: ReplayKind::Dead, which, rate: args.how.rate, allow_duplicates: false, total };
+    replays::begin(app, &*desk, &order, preview, &actor, args.how.detach).await
 }
 
 async fn discard(app: &App, args: &DiscardArgs) -> Outcome {
@@ -182,6 +180,6 @@ pub(crate) fn go_on(app: &App, preview: &Affected, verb: &str, question: &str) -
         return Ok(false);
     }
     note(&format!("this will {verb} {what}"))?;
-    confirm(&app.global, &format!("{question} {what}?"))?;
+    confirm_many(&app.global, &format!("{question} {what}?"), preview.deliveries)?;
     Ok(true)
 }

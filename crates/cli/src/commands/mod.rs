@@ -19,6 +19,7 @@ mod probe;
 pub(crate) mod prune;
 pub(crate) mod relay;
 pub(crate) mod replay;
+mod replays;
 pub(crate) mod route;
 pub(crate) mod schema;
 pub(crate) mod status;

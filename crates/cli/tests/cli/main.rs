@@ -18,6 +18,7 @@ mod manual;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod relay;
+mod replays;
 #[cfg(feature = "webhook")]
 mod webhook;
 mod world;

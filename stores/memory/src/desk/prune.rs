@@ -25,6 +25,9 @@ impl State {
             }
         }
         if let Some(cutoff) = before(now, retention.attempts) {
+            if !dry_run {
+                self.replays.retain(|replay| replay.ended_at().is_none_or(|at| at > cutoff));
+            }
             for lane in self.routes.values_mut().flat_map(|route| &mut route.lanes) {
                 let rows = &lane.rows;
                 let old = |number: &i64, at: Timestamp| at <= cutoff && !rows.contains_key(number);

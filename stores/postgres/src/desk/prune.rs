@@ -30,6 +30,8 @@ const ATTEMPTS: Table = Table {
     done: "t.at < $1 and not exists (select from postroom.delivery d where d.handle = t.delivery)",
 };
 const INBOX: Table = Table { name: "inbox", done: "t.accepted_at < $1" };
+/// Those that have ended, which are few.
+const REPLAYS: Table = Table { name: "replay", done: "t.ended_at < $1" };
 const APPEND_KEYS: Table = Table { name: "append_key", done: "t.at < $1" };
 /// Old when they were evacuated, and kept for a delivery only.
 const EVACUATED: Table = Table {
@@ -48,6 +50,7 @@ pub(super) async fn prune(inner: &Arc<Inner>, retention: &Retention, dry_run: bo
         minute(inner, now / MINUTE * MINUTE).await?;
         checkpoints(inner, now - 2 * MINUTE).await?;
         yesterday(inner, now - DAY).await?;
+        rows(inner, &REPLAYS, cut(retention.attempts), false).await?;
     }
     let mut pruned = Pruned {
         attempts: rows(inner, &ATTEMPTS, cut(retention.attempts), dry_run).await?,

@@ -12,20 +12,26 @@ mod forget;
 mod inbox;
 mod keys;
 mod prune;
-mod replay;
+mod replays;
 mod routes;
 mod selection;
+mod settled;
+mod step;
+mod summary;
 mod timeline;
 mod turns;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use postroom_core::view::{
-    ActionRow, Affected, AuditRow, BlockedKey, DeliveryRow, EventRow, InboxRow, Pruned, RelayRow, RouteDetail,
-    StoreRow, Timeline,
+    ActionRow, Affected, AuditRow, BlockedKey, DeliveryRow, EventRow, InboxRow, Pruned, RelayRow, ReplayKind,
+    ReplayRow, ReplayState, RouteDetail, StoreRow, Timeline,
 };
-use postroom_core::{Actor, Desk, Event, Page, ReplayOptions, Retention, RouteDefinition, Selection, StoreError};
+use postroom_core::{
+    Actor, Desk, Event, Page, ReplayChange, ReplayOrder, Retention, RouteDefinition, Selection, StoreError,
+};
 
 use crate::store::Inner;
 
@@ -78,16 +84,37 @@ impl Desk for SqliteDesk {
         dead::list(&self.0, which, after, limit).await
     }
 
-    async fn replay_dead(&self, which: &Selection, how: ReplayOptions, actor: &Actor) -> Result<Affected, StoreError> {
-        dead::replay(&self.0, which, how, actor).await
-    }
-
     async fn discard_dead(&self, which: &Selection, dry_run: bool, actor: &Actor) -> Result<Affected, StoreError> {
         dead::discard(&self.0, which, dry_run, actor).await
     }
 
-    async fn replay(&self, which: &Selection, how: ReplayOptions, actor: &Actor) -> Result<Affected, StoreError> {
-        replay::replay(&self.0, which, how, actor).await
+    async fn preview_replay(
+        &self,
+        what: ReplayKind,
+        which: &Selection,
+        inbox_window: Option<Duration>,
+    ) -> Result<Affected, StoreError> {
+        replays::preview(&self.0, what, which, inbox_window).await
+    }
+
+    async fn start_replay(&self, order: &ReplayOrder, actor: &Actor) -> Result<ReplayRow, StoreError> {
+        replays::start(&self.0, order, actor).await
+    }
+
+    async fn step_replay(&self, id: &str, at_most: u64) -> Result<ReplayRow, StoreError> {
+        step::step(&self.0, id, at_most).await
+    }
+
+    async fn replays(&self, state: Option<ReplayState>, limit: usize) -> Result<Vec<ReplayRow>, StoreError> {
+        replays::list(&self.0, state, limit).await
+    }
+
+    async fn replay(&self, id: &str) -> Result<Option<ReplayRow>, StoreError> {
+        replays::one(&self.0, id).await
+    }
+
+    async fn change_replay(&self, id: &str, change: ReplayChange, actor: &Actor) -> Result<bool, StoreError> {
+        replays::change(&self.0, id, change, actor).await
     }
 
     async fn blocked_keys(&self, route: Option<&str>, limit: usize) -> Result<Vec<BlockedKey>, StoreError> {

@@ -1,0 +1,2 @@
+-- Removes what step 2 made. What replays have made due stays due.
+drop table postroom.replay;
