@@ -194,13 +194,13 @@ mod tests {
         assert_eq!(
             leaves.join("\n"),
             "postroom dev\npostroom relay run\npostroom event append\npostroom event ls\npostroom event show\n\
-             postroom event tail\npostroom status\npostroom doctor\npostroom dead ls\npostroom dead show\npostroom dead replay\n\
+             postroom event tail\npostroom status\npostroom doctor\npostroom dead ls\npostroom dead groups\npostroom dead show\npostroom dead replay\n\
              postroom dead discard\npostroom replay ls\npostroom replay show\npostroom replay pause\npostroom replay resume\n\
              postroom replay cancel\npostroom replay\npostroom route ls\npostroom route show\npostroom route pause\n\
              postroom route resume\npostroom route test\npostroom route forget\npostroom key ls\npostroom key unblock\n\
              postroom key skip-head\npostroom store migrate up\npostroom store migrate down\n\
              postroom store migrate status\npostroom store migrate plan\npostroom store roles\npostroom store stats\n\
-             postroom store repair\npostroom store accept-identity\npostroom inbox ls\npostroom inbox show\n\
+             postroom store repair\npostroom store accept-identity\npostroom inbox ls\npostroom inbox show\npostroom inbox forget\n\
              postroom adopt\npostroom schema ls\npostroom schema add\npostroom schema check\npostroom audit\npostroom explain\n\
              postroom dashboards export\n\
              postroom prune\npostroom webhook listen\npostroom webhook sign\npostroom webhook verify\n\

@@ -12,8 +12,8 @@ use crate::matching::Pattern;
 use crate::replay::{ReplayChange, ReplayOrder};
 use crate::route::RouteDefinition;
 use crate::view::{
-    ActionRow, Affected, AuditRow, BlockedKey, DeliveryRow, EventRow, InboxRow, Pruned, RelayRow, ReplayKind,
-    ReplayRow, ReplayState, RouteDetail, StoreRow, Timeline,
+    ActionRow, Affected, AuditRow, BlockedKey, DeadGroup, DeliveryRow, EventRow, InboxRow, MinuteRow, Pruned, RelayRow,
+    ReplayKind, ReplayRow, ReplayState, RouteDetail, StoreRow, Timeline,
 };
 
 /// Who does it, and why.
@@ -118,6 +118,9 @@ impl Default for Retention {
     }
 }
 
+/// Most dead letters that are sorted into groups: what more there are would take seconds, and say the same.
+pub const DEAD_GROUPED_MAX: u64 = 100_000;
+
 /// Looks at a store and acts on it for an operator. Needs no relay.
 #[async_trait]
 pub trait Desk: Send + Sync {
@@ -133,6 +136,8 @@ pub trait Desk: Send + Sync {
     async fn register(&self, routes: &[RouteDefinition]) -> Result<Vec<String>, StoreError>;
     /// Every registered route. A route that no live relay serves is an orphan.
     async fn routes(&self) -> Result<Vec<RouteDetail>, StoreError>;
+    /// What one route or every route did per minute since `from`, for the last day; in order of routes and time.
+    async fn minutes(&self, route: Option<&str>, from: Timestamp) -> Result<Vec<MinuteRow>, StoreError>;
     /// Every relay that has joined and not been forgotten.
     async fn relays(&self) -> Result<Vec<RelayRow>, StoreError>;
     /// What is in the store.
@@ -147,6 +152,8 @@ pub trait Desk: Send + Sync {
 
     /// Dead letters, oldest first, after this position.
     async fn dead(&self, which: &Selection, after: i64, limit: usize) -> Result<Vec<DeliveryRow>, StoreError>;
+    /// Dead letters by route, code and type, the largest group first; of the newest [`DEAD_GROUPED_MAX`].
+    async fn dead_groups(&self, which: &Selection, limit: usize) -> Result<Vec<DeadGroup>, StoreError>;
     /// Removes dead letters; their keys go on.
     async fn discard_dead(&self, which: &Selection, dry_run: bool, actor: &Actor) -> Result<Affected, StoreError>;
 
@@ -185,6 +192,9 @@ pub trait Desk: Send + Sync {
 
     /// Acceptances, newest first.
     async fn inbox(&self, consumer: Option<&str>, id: Option<&str>, limit: usize) -> Result<Vec<InboxRow>, StoreError>;
+
+    /// Forgets an acceptance, so that the consumer does the work of this event once more; says whether there was one.
+    async fn forget_inbox(&self, consumer: &str, id: &str, actor: &Actor) -> Result<bool, StoreError>;
 
     /// Proves by counting that nothing was lost.
     async fn audit(&self) -> Result<Vec<AuditRow>, StoreError>;

@@ -44,7 +44,7 @@ pub use clock::Clock;
 pub use contract::Contract;
 pub use correlation::with_correlation_id;
 pub use delivery::{Delivery, DeliveryState, LaneTerm, Settlement, Verdict, verdict};
-pub use desk::{Actor, Desk, Page, Retention, Selection};
+pub use desk::{Actor, DEAD_GROUPED_MAX, Desk, Page, Retention, Selection};
 pub use error::{StoreError, StoreErrorKind};
 pub use event::{Event, JSON, ToEvent, new_id};
 pub use failure::{ERROR_BYTES_MAX, Failure, FailureKind, HandlerError};

@@ -5,16 +5,18 @@ mod counting;
 mod look;
 mod prune;
 mod replay;
+mod sums;
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 use postroom_core::view::{
-    ActionRow, Affected, AuditRow, BlockedKey, DeliveryRow, EventRow, InboxRow, Pruned, RelayRow, ReplayKind,
-    ReplayRow, ReplayState, RouteDetail, StoreRow, Timeline,
+    ActionRow, Affected, AuditRow, BlockedKey, DeadGroup, DeliveryRow, EventRow, InboxRow, MinuteRow, Pruned, RelayRow,
+    ReplayKind, ReplayRow, ReplayState, RouteDetail, StoreRow, Timeline,
 };
 use postroom_core::{
     Actor, Desk, Event, Outbox, Page, ReplayChange, ReplayOrder, Retention, RouteDefinition, Selection, StoreError,
+    Timestamp,
 };
 
 use crate::Memory;
@@ -60,6 +62,10 @@ impl Desk for Memory {
         Ok(self.lock().details(now, elapsed))
     }
 
+    async fn minutes(&self, route: Option<&str>, from: Timestamp) -> Result<Vec<MinuteRow>, StoreError> {
+        Ok(self.lock().minutes(route, from))
+    }
+
     async fn relays(&self) -> Result<Vec<RelayRow>, StoreError> {
         let elapsed = self.inner.clock.elapsed();
         Ok(self.lock().relay_rows(elapsed))
@@ -88,6 +94,10 @@ impl Desk for Memory {
 
     async fn dead(&self, which: &Selection, after: i64, limit: usize) -> Result<Vec<DeliveryRow>, StoreError> {
         Ok(self.lock().dead_rows(which, after, limit))
+    }
+
+    async fn dead_groups(&self, which: &Selection, limit: usize) -> Result<Vec<DeadGroup>, StoreError> {
+        Ok(self.lock().dead_groups(which, limit))
     }
 
     async fn discard_dead(&self, which: &Selection, dry_run: bool, actor: &Actor) -> Result<Affected, StoreError> {
@@ -152,6 +162,11 @@ impl Desk for Memory {
 
     async fn inbox(&self, consumer: Option<&str>, id: Option<&str>, limit: usize) -> Result<Vec<InboxRow>, StoreError> {
         Ok(self.lock().inbox_rows(consumer, id, limit))
+    }
+
+    async fn forget_inbox(&self, consumer: &str, id: &str, actor: &Actor) -> Result<bool, StoreError> {
+        let now = self.now();
+        Ok(self.lock().forget_inbox(consumer, id, actor, now))
     }
 
     async fn audit(&self) -> Result<Vec<AuditRow>, StoreError> {

@@ -4,8 +4,10 @@ mod actions;
 mod audit;
 mod dead;
 mod events;
+mod groups;
 mod inbox;
 mod keys;
+mod minutes;
 mod prune;
 mod query;
 mod replays;
@@ -17,12 +19,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use postroom_core::view::{
-    ActionRow, Affected, AuditRow, BlockedKey, DeliveryRow, EventRow, InboxRow, Pruned, RelayRow, ReplayKind,
-    ReplayRow, ReplayState, RouteDetail, StoreRow, Timeline,
+    ActionRow, Affected, AuditRow, BlockedKey, DeadGroup, DeliveryRow, EventRow, InboxRow, MinuteRow, Pruned, RelayRow,
+    ReplayKind, ReplayRow, ReplayState, RouteDetail, StoreRow, Timeline,
 };
 use postroom_core::{
     Actor, Desk, Event, Page, ReplayChange, ReplayOrder, Retention, RouteDefinition, Selection, StoreError,
-    StoreErrorKind,
+    StoreErrorKind, Timestamp,
 };
 
 use crate::store::Inner;
@@ -57,6 +59,10 @@ impl Desk for AdoptedDesk {
         routes::list(&self.0).await
     }
 
+    async fn minutes(&self, route: Option<&str>, from: Timestamp) -> Result<Vec<MinuteRow>, StoreError> {
+        minutes::list(&self.0, route, from).await
+    }
+
     async fn relays(&self) -> Result<Vec<RelayRow>, StoreError> {
         routes::all_relays(&self.0).await
     }
@@ -79,6 +85,10 @@ impl Desk for AdoptedDesk {
 
     async fn dead(&self, which: &Selection, after: i64, limit: usize) -> Result<Vec<DeliveryRow>, StoreError> {
         dead::list(&self.0, which, after, limit).await
+    }
+
+    async fn dead_groups(&self, which: &Selection, limit: usize) -> Result<Vec<DeadGroup>, StoreError> {
+        groups::dead(&self.0, which, limit).await
     }
 
     async fn discard_dead(&self, which: &Selection, dry_run: bool, actor: &Actor) -> Result<Affected, StoreError> {
@@ -128,6 +138,10 @@ impl Desk for AdoptedDesk {
 
     async fn inbox(&self, consumer: Option<&str>, id: Option<&str>, limit: usize) -> Result<Vec<InboxRow>, StoreError> {
         inbox::list(&self.0, consumer, id, limit).await
+    }
+
+    async fn forget_inbox(&self, consumer: &str, id: &str, actor: &Actor) -> Result<bool, StoreError> {
+        inbox::forget(&self.0, consumer, id, actor).await
     }
 
     async fn audit(&self) -> Result<Vec<AuditRow>, StoreError> {

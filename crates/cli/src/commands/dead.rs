@@ -1,7 +1,7 @@
 //! `postroom dead`: deliveries that were given up; look, send again, or let go.
 
-use postroom_core::ReplayOrder;
 use postroom_core::view::{Affected, DeliveryRow, ReplayKind};
+use postroom_core::{DEAD_GROUPED_MAX, ReplayOrder};
 
 use crate::actor::actor;
 use crate::app::App;
@@ -19,6 +19,7 @@ use crate::when;
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum DeadCommand {
     Ls(LsArgs),
+    Groups(GroupsArgs),
     Show(ShowArgs),
     Replay(ReplayDeadArgs),
     Discard(DiscardArgs),
@@ -36,6 +37,19 @@ pub(crate) struct LsArgs {
     /// Only those after this position: the next page
     #[arg(long, value_name = "POSITION", default_value_t = 0)]
     after: i64,
+    #[command(flatten)]
+    store: StoreArg,
+}
+
+/// Count dead letters by route, code and type: what died of the same is one line
+#[derive(Debug, clap::Args)]
+#[command(after_help = help!(store: "postroom dead groups", "postroom dead groups --route mailer -o json"))]
+pub(crate) struct GroupsArgs {
+    #[command(flatten)]
+    which: WhichDead,
+    /// Most groups
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    limit: usize,
     #[command(flatten)]
     store: StoreArg,
 }
@@ -90,6 +104,7 @@ pub(crate) struct DiscardArgs {
 pub(crate) async fn run(app: &App, command: DeadCommand) -> Outcome {
     match command {
         DeadCommand::Ls(args) => ls(app, &args).await,
+        DeadCommand::Groups(args) => groups(app, &args).await,
         DeadCommand::Show(args) => show(app, &args).await,
         DeadCommand::Replay(args) => replay(app, &args).await,
         DeadCommand::Discard(args) => discard(app, &args).await,
@@ -125,6 +140,35 @@ fn table(rows: &[DeliveryRow]) -> Table {
         ]);
     }
     table
+}
+
+async fn groups(app: &App, args: &GroupsArgs) -> Outcome {
+    let config = app.config()?;
+    let opened = app.open(&config, &args.store).await?;
+    args.which.deliveries.check(&opened).await?;
+    let groups = opened.desk().dead_groups(&args.which.selection(), args.limit).await?;
+    app.global.output.list(&groups, || {
+        let columns = ["count", "keys", "route", "code", "type", "first", "last", "error", "sample"];
+        let mut table = Table::new(&columns, &[0, 1]);
+        for group in &groups {
+            table.row([
+                group.count.to_string(),
+                group.keys.to_string(),
+                group.route.clone(),
+                dash(group.code.as_ref()),
+                group.event_type.clone(),
+                when::seconds(group.first_at),
+                when::seconds(group.last_at),
+                dash(group.error.as_ref()),
+                group.sample.clone(),
+            ]);
+        }
+        table
+    })?;
+    if app.is_table() && groups.iter().map(|group| group.count).sum::<u64>() >= DEAD_GROUPED_MAX {
+        note(&format!("of the newest {DEAD_GROUPED_MAX} dead letters; there may be more"))?;
+    }
+    Ok(Exit::Done)
 }
 
 async fn show(app: &App, args: &ShowArgs) -> Outcome {

@@ -22,6 +22,7 @@ pub(crate) mod replay;
 mod replays;
 pub(crate) mod route;
 pub(crate) mod schema;
+mod spark;
 pub(crate) mod status;
 pub(crate) mod store;
 pub(crate) mod version;

@@ -1,13 +1,18 @@
 //! Operators use the same commands as on the native log.
 
+use std::time::Duration;
+
 use postroom_core::view::ReplayKind::{Dead, Settled};
-use postroom_core::view::ReplayState;
+use postroom_core::view::{MinuteRow, ReplayState};
 use postroom_core::{
     Actor, Page, ReplayChange, ReplayOrder, Retention, Selection, Store as _, StoreErrorKind, Verdict,
 };
 
 use super::Sample;
-use super::bench::{Bench, ROUTE, dead, delivered, ids};
+use super::bench::{Bench, ROUTE, dead, delivered, ids, retry};
+
+/// Longer than any test.
+const LONG: Duration = Duration::from_hours(1);
 
 fn operator() -> Actor {
     Actor { name: "op".to_owned(), reason: Some("because".to_owned()) }
@@ -192,6 +197,55 @@ pub async fn what_consumers_accepted_is_shown(bench: &Bench) {
     assert!(bench.desk.inbox(Some("other"), None, 10).await.unwrap().is_empty());
 }
 
+pub async fn an_acceptance_that_is_forgotten_is_gone(bench: &Bench) {
+    if bench.sample != Sample::Words {
+        let refused = bench.desk.forget_inbox("mailer", "row-0", &operator()).await.unwrap_err();
+        assert_eq!(refused.kind, StoreErrorKind::Invalid);
+        return;
+    }
+    let table = if bench.ground.dialect() == postroom_adopted::Dialect::Postgres { "public." } else { "" };
+    let rows = "('row-0', 'mailer'), ('row-0', 'billing')";
+    bench.execute(&format!("insert into {table}processed_events (event_id, consumer_name) values {rows}")).await;
+    assert!(bench.desk.forget_inbox("mailer", "row-0", &operator()).await.unwrap());
+    assert!(!bench.desk.forget_inbox("mailer", "row-0", &operator()).await.unwrap());
+    let left = bench.desk.inbox(None, Some("row-0"), 10).await.unwrap();
+    assert_eq!((left.len(), left[0].consumer.as_str()), (1, "billing"));
+    let actions = bench.desk.actions(10).await.unwrap();
+    assert_eq!((actions.len(), actions[0].action.as_str(), actions[0].count), (1, "inbox.forget", 1));
+}
+
+pub async fn what_the_route_did_is_counted_per_minute_and_dead_letters_by_cause(bench: &Bench) {
+    bench.insert(4, None).await;
+    let worker = bench.worker("a").await;
+    let from = postroom_core::Timestamp::now();
+    let taken = worker.take_all().await;
+    worker.settle([(&taken[0], delivered()), (&taken[1], retry(1, LONG))]).await;
+    worker.settle([(&taken[2], dead(1)), (&taken[3], dead(1))]).await;
+    // A minute may begin in between.
+    let rows = bench.desk.minutes(Some(ROUTE), from).await.unwrap();
+    let sum = |count: fn(&MinuteRow) -> u64| rows.iter().map(count).sum::<u64>();
+    assert_eq!((sum(|row| row.delivered), sum(|row| row.retried), sum(|row| row.dead)), (1, 1, 2), "{rows:?}");
+    assert!(rows.iter().all(|row| row.minute.as_second() % 60 == 0 && row.minute <= from + LONG), "{rows:?}");
+    assert!(bench.desk.minutes(Some("other"), from).await.unwrap().is_empty());
+    assert!(bench.desk.minutes(None, from + 2 * LONG).await.unwrap().is_empty());
+    let table = if bench.ground.dialect() == postroom_adopted::Dialect::Postgres {
+        "postroom.adopted_stat set minute = minute - interval '25 hours'"
+    } else {
+        "postroom_adopted_stat set minute = minute - 90000000000"
+    };
+    bench.execute(&format!("update {table}")).await;
+    bench.desk.prune(&Retention::default(), false).await.unwrap();
+    assert!(bench.desk.minutes(None, postroom_core::Timestamp::UNIX_EPOCH).await.unwrap().is_empty());
+
+    let groups = bench.desk.dead_groups(&Selection::default(), 10).await.unwrap();
+    assert_eq!(groups.len(), 1, "{groups:?}");
+    let group = &groups[0];
+    assert_eq!((group.route.as_str(), group.count, group.code.as_deref()), (ROUTE, 2, Some("test.bad")));
+    assert_eq!((group.sample.as_str(), group.error.as_deref()), ("row-3", Some("it's bad")));
+    let other = Selection { code: Some("other".to_owned()), ..Selection::default() };
+    assert!(bench.desk.dead_groups(&other, 10).await.unwrap().is_empty());
+}
+
 pub async fn a_discarded_dead_letter_is_gone_for_good(bench: &Bench) {
     bench.insert(1, None).await;
     let worker = bench.worker("a").await;
@@ -224,7 +278,7 @@ pub async fn retention_removes_what_is_done_and_nothing_else(bench: &Bench) {
     let worker = bench.worker("a").await;
     let taken = worker.take().await.deliveries;
     worker.settle([(&taken[0], delivered()), (&taken[1], dead(1)), (&taken[2], Verdict::Returned)]).await;
-    let retention = Retention { delivered: Some(std::time::Duration::from_secs(1)), ..Retention::default() };
+    let retention = Retention { delivered: Some(Duration::from_secs(1)), ..Retention::default() };
     assert_eq!(bench.desk.prune(&retention, true).await.unwrap().events, 1);
     assert_eq!(bench.desk.prune(&retention, false).await.unwrap().events, 1);
     assert_eq!(bench.seen("row-0").await, "gone");

@@ -88,6 +88,8 @@ macro_rules! layout_suite {
                     a_replay_goes_step_by_step_and_stops_when_it_is_told_to
                     several_work_on_one_replay_and_no_row_is_pending_twice
                     tables_of_an_older_build_are_brought_up_to_date
+                    an_acceptance_that_is_forgotten_is_gone
+                    what_the_route_did_is_counted_per_minute_and_dead_letters_by_cause
                     words_of_others_are_counted_and_those_nobody_declared_are_a_difference
                     a_discarded_dead_letter_is_gone_for_good
                     rows_are_listed_and_audited
@@ -136,6 +138,8 @@ macro_rules! layout_suite {
                     a_replay_goes_step_by_step_and_stops_when_it_is_told_to
                     several_work_on_one_replay_and_no_row_is_pending_twice
                     tables_of_an_older_build_are_brought_up_to_date
+                    an_acceptance_that_is_forgotten_is_gone
+                    what_the_route_did_is_counted_per_minute_and_dead_letters_by_cause
                     words_of_others_are_counted_and_those_nobody_declared_are_a_difference
                     what_consumers_accepted_is_shown
                     a_discarded_dead_letter_is_gone_for_good

@@ -1,7 +1,7 @@
 //! Dead letters and replays: looked at, sent again, given up for good.
 
 use postroom_core::view::ReplayKind::{Dead, Settled};
-use postroom_core::{DeliveryState, Pattern, Selection};
+use postroom_core::{DeliveryState, Event, Pattern, Selection};
 
 use super::bench::{SECOND, actor, event, events, ids, named, names, route, sorted};
 use super::{Bench, StoreHarness, Worker};
@@ -44,6 +44,34 @@ pub async fn dead_letters_are_found_by_what_they_are<H: StoreHarness>(s: &Bench<
     assert_eq!(count(Selection { route: text("other"), ..Selection::default() }).await, 0);
     let types = Selection { event_type: Some(Pattern::parse("order.*").unwrap()), ..Selection::default() };
     assert_eq!(count(types).await, 3);
+}
+
+pub async fn dead_letters_of_one_cause_are_one_group<H: StoreHarness>(s: &Bench<H>) {
+    let _worker = three_dead(s).await;
+    s.pass(SECOND);
+    let other = s.serve(&named("other")).await;
+    s.append(&[event("a", 2), Event::new("order.paid").key("a").id("a-3")]).await;
+    for taken in other.take().await {
+        match taken.event.id.as_str() {
+            "a-2" | "a-3" => other.kill(&taken).await,
+            _ => other.deliver(&[taken]).await,
+        };
+    }
+    let groups = s.desk().dead_groups(&Selection::default(), 10).await.unwrap();
+    let seen: Vec<_> = groups.iter().map(|g| (g.route.as_str(), g.event_type.as_str(), g.count, g.keys)).collect();
+    assert_eq!(
+        seen,
+        [("all", "order.placed", 3, 3), ("other", "order.paid", 1, 1), ("other", "order.placed", 1, 1)],
+        "the largest first"
+    );
+    assert!(groups.iter().all(|group| group.code.as_deref() == Some("test.permanent")), "{groups:?}");
+    assert_eq!((groups[2].sample.as_str(), groups[2].error.as_deref()), ("a-2", Some("never")));
+    assert!(groups[0].last_at < groups[1].first_at && groups[0].first_at <= groups[0].last_at, "{groups:?}");
+    let count = async |which: Selection, limit| s.desk().dead_groups(&which, limit).await.unwrap().len();
+    assert_eq!(count(Selection::default(), 1).await, 1);
+    assert_eq!(count(Selection { route: Some("other".to_owned()), ..Selection::default() }, 10).await, 2);
+    assert_eq!(count(Selection { code: Some("none".to_owned()), ..Selection::default() }, 10).await, 0);
+    assert_eq!(count(only(&["a-3"]), 10).await, 1);
 }
 
 pub async fn a_preview_counts_and_changes_nothing<H: StoreHarness>(s: &Bench<H>) {

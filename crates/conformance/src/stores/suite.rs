@@ -105,6 +105,7 @@ macro_rules! store_suite {
             replaying {
                 a_dead_letter_is_shown_with_everything_known_of_it
                 dead_letters_are_found_by_what_they_are
+                dead_letters_of_one_cause_are_one_group
                 a_preview_counts_and_changes_nothing
                 a_replayed_dead_letter_starts_anew_and_blocks_nobody
                 a_replayed_dead_letter_can_die_again
@@ -150,6 +151,7 @@ macro_rules! store_suite {
                 the_store_says_what_is_in_it
                 the_audit_agrees_in_the_middle_of_everything
                 the_audit_finds_an_event_that_was_lost
+                what_a_route_did_is_counted_per_minute_for_a_day
             }
             retaining {
                 events_go_when_they_are_old_and_every_route_is_done
@@ -172,6 +174,7 @@ macro_rules! store_suite {
                 a_duplicate_does_not_spoil_a_wider_transaction
                 an_acceptance_and_its_effect_roll_back_together
                 a_consumer_without_a_name_or_with_too_long_a_one_is_refused
+                what_is_forgotten_is_accepted_once_more
             }
             histories {
                 in_a_random_history_nothing_is_lost_and_nobody_overtakes
