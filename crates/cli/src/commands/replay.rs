@@ -15,7 +15,7 @@ use crate::exit::{Exit, Failed, Outcome};
 
 /// Send settled events again, with the same ids, to the routes that want them
 #[derive(Debug, clap::Args)]
-#[command(args_conflicts_with_subcommands = true, after_help = help!(replay:
+#[command(subcommand_precedence_over_arg = true, after_help = help!(replay:
     "postroom replay --route search --type 'order.*' --from 2h --dry-run",
     "postroom replay --route search --from 2026-11-15T09:00:00Z --to 2026-11-15T10:00:00Z --rate 50/s",
     "postroom replay 0199a3f2-7c1e-7d3a-9b58-6f2f0f6f1c11 --yes",
@@ -37,7 +37,7 @@ pub(crate) struct ReplayArgs {
 }
 
 /// How a replay is done.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, PartialEq, clap::Args)]
 pub(crate) struct How {
     /// Deliveries per second, for instance 50/s [default: as fast as it goes]
     #[arg(long, value_name = "RATE", value_parser = rate)]
@@ -49,6 +49,16 @@ pub(crate) struct How {
 
 pub(crate) async fn run(app: &App, args: ReplayArgs) -> Outcome {
     if let Some(command) = args.command {
+        // Global options may stand anywhere, which clap can only have together with those of a replay's own.
+        let nothing = args.which == WhichDeliveries::default() && args.how == How::default() && !args.allow_duplicates;
+        if !nothing || args.reason.reason.is_some() || args.store.store.is_some() {
+            let message = "options of a new replay stand before a command about replays that are there";
+            return Err(Failed::new(
+                Exit::Usage,
+                message,
+                "leave them out, or put --store and --reason behind the command",
+            ));
+        }
         return replays::run(app, command).await;
     }
     let config = app.config()?;

@@ -40,6 +40,14 @@ fn a_replay_is_shown_with_what_it_did() {
     assert!(world.json(&["replay", "ls", "--state", "running"]).as_array().unwrap().is_empty());
     let text = world.ok(&["replay", "show", &id(&done)]);
     assert!(text.contains("is done, 3 of 3 deliveries due") && text.contains("(index lost)"), "{text}");
+    for wherever in
+        [&["-o", "json", "replay", "ls"][..], &["replay", "-o", "json", "ls"], &["replay", "ls", "-o", "json"]]
+    {
+        assert!(world.ok(wherever).starts_with('['), "{wherever:?}");
+    }
+    for both in [&["replay", "--route", "mailer", "ls"][..], &["replay", "e-1", "ls"], &["replay", "--detach", "ls"]] {
+        assert_eq!(world.run(both).code, 2, "{both:?}");
+    }
     let said = world.run(&["replay", "pause", &id(&done)]);
     assert_eq!(said.code, 4, "{}", said.stderr);
     let said = world.run(&["replay", "show", "nothing"]);

@@ -1,5 +1,6 @@
 //! Replays as they go: step by step, at their rate, paused and cancelled at any moment, by one or by several.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use postroom_core::view::ReplayKind::{Dead, Settled};
@@ -185,10 +186,25 @@ pub async fn several_work_on_one_replay_and_nothing_is_made_due_twice<H: StoreHa
         }
         row.done
     };
-    let done = tokio::join!(work(&*one), work(&*two), work(&*three));
+    // What is delivered meanwhile could be made due once more.
+    let (mut came, ended) = (Vec::new(), Cell::new(false));
+    let deliver = async {
+        while !ended.get() {
+            worker.renew().await;
+            came.extend(worker.drain().await);
+            tokio::task::yield_now().await;
+        }
+        came.extend(worker.drain().await);
+    };
+    let work = async {
+        let done = tokio::join!(work(&*one), work(&*two), work(&*three));
+        ended.set(true);
+        done
+    };
+    let (done, ()) = tokio::join!(work, deliver);
     assert_eq!(done, (60, 60, 60));
     worker.renew().await;
-    let came = worker.drain().await;
+    came.extend(worker.drain().await);
     assert_eq!((came.len(), came.into_iter().collect::<BTreeSet<_>>().len()), (60, 60));
 }
 
