@@ -32,6 +32,9 @@ macro_rules! exits {
     (ask) => {
         "Exit codes: 0 done · 1 failed · 2 usage or configuration · 3 store not reachable · 4 refused or not confirmed"
     };
+    (replay) => {
+        "Exit codes: 0 done · 1 failed · 2 usage or configuration · 3 store not reachable · 4 refused or not confirmed · 5 paused or cancelled before its end"
+    };
     (check) => {
         "Exit codes: 0 nothing lost · 1 failed · 2 usage or configuration · 3 store not reachable · 4 refused · 5 some stores not reachable · 7 the counts differ"
     };
@@ -135,7 +138,7 @@ pub(crate) enum Command {
     Check(check::CheckArgs),
     #[command(subcommand)]
     Dead(dead::DeadCommand),
-    Replay(replay::ReplayArgs),
+    Replay(Box<replay::ReplayArgs>),
     #[command(subcommand)]
     Route(route::RouteCommand),
     #[command(subcommand)]
@@ -176,8 +179,9 @@ mod tests {
 
     fn walk(command: &clap::Command, path: &str, leaves: &mut Vec<String>) {
         let path = format!("{path} {}", command.get_name()).trim().to_owned();
-        if command.has_subcommands() {
-            command.get_subcommands().for_each(|c| walk(c, &path, leaves));
+        command.get_subcommands().for_each(|c| walk(c, &path, leaves));
+        // One with positionals does something by itself.
+        if command.has_subcommands() && command.get_positionals().next().is_none() {
             return;
         }
         let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
@@ -196,12 +200,13 @@ mod tests {
         assert_eq!(
             leaves.join("\n"),
             "postroom dev\npostroom relay run\npostroom event append\npostroom event ls\npostroom event show\n\
-             postroom event tail\npostroom status\npostroom doctor\npostroom check\npostroom dead ls\npostroom dead show\npostroom dead replay\n\
-             postroom dead discard\npostroom replay\npostroom route ls\npostroom route show\npostroom route pause\n\
+             postroom event tail\npostroom status\npostroom doctor\npostroom check\npostroom dead ls\npostroom dead groups\npostroom dead show\npostroom dead replay\n\
+             postroom dead discard\npostroom replay ls\npostroom replay show\npostroom replay pause\npostroom replay resume\n\
+             postroom replay cancel\npostroom replay\npostroom route ls\npostroom route show\npostroom route pause\n\
              postroom route resume\npostroom route test\npostroom route forget\npostroom key ls\npostroom key unblock\n\
              postroom key skip-head\npostroom store migrate up\npostroom store migrate down\n\
              postroom store migrate status\npostroom store migrate plan\npostroom store roles\npostroom store stats\n\
-             postroom store repair\npostroom store accept-identity\npostroom inbox ls\npostroom inbox show\n\
+             postroom store repair\npostroom store accept-identity\npostroom inbox ls\npostroom inbox show\npostroom inbox forget\n\
              postroom adopt\npostroom schema ls\npostroom schema add\npostroom schema check\npostroom audit\npostroom explain\n\
              postroom dashboards export\n\
              postroom prune\npostroom webhook listen\npostroom webhook sign\npostroom webhook verify\n\

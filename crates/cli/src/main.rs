@@ -56,7 +56,7 @@ async fn run(app: &App, command: Command) -> Outcome {
         Command::Doctor(args) => doctor::run(app, &args).await,
         Command::Check(args) => check::run(app, &args).await,
         Command::Dead(command) => dead::run(app, command).await,
-        Command::Replay(args) => replay::run(app, &args).await,
+        Command::Replay(args) => replay::run(app, *args).await,
         Command::Route(command) => route::run(app, command).await,
         Command::Key(command) => key::run(app, command).await,
         Command::Store(command) => store::run(app, command).await,

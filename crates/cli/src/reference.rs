@@ -12,9 +12,11 @@ const END: &str = "<!-- end -->";
 
 fn rows(command: &clap::Command, path: &str, out: &mut String) {
     let path = format!("{path} {}", command.get_name()).trim().to_owned();
-    if command.has_subcommands() {
+    // One with positionals does something by itself.
+    if command.has_subcommands() && command.get_positionals().next().is_none() {
         return command.get_subcommands().for_each(|c| rows(c, &path, out));
     }
+    let parent = path.clone();
     let words: Vec<String> = [path].into_iter().chain(command.get_positionals().map(ToString::to_string)).collect();
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
     let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
@@ -26,6 +28,7 @@ fn rows(command: &clap::Command, path: &str, out: &mut String) {
         .filter_map(|code| code.split(' ').next())
         .collect();
     let _ = writeln!(out, "| `{}` | {about} | {} |", words.join(" "), codes.join(" "));
+    command.get_subcommands().for_each(|c| rows(c, &parent, out));
 }
 
 #[test]

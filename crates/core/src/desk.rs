@@ -4,16 +4,17 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
 
 use crate::error::StoreError;
 use crate::event::Event;
 use crate::matching::Pattern;
+use crate::replay::{ReplayChange, ReplayOrder};
 use crate::route::RouteDefinition;
 use crate::token::{NewToken, TokenRow};
 use crate::view::{
-    ActionRow, Affected, AuditRow, BlockedKey, DeliveryRow, EventRow, InboxRow, Pruned, RelayRow, RouteDetail,
-    StoreRow, Timeline,
+    ActionRow, Affected, AuditRow, BlockedKey, DeadGroup, DeliveryRow, EventRow, InboxRow, MinuteRow, Pruned, RelayRow,
+    ReplayKind, ReplayRow, ReplayState, RouteDetail, StoreRow, Timeline,
 };
 
 /// Who does it, and why.
@@ -26,25 +27,36 @@ pub struct Actor {
 }
 
 /// Which events or deliveries; every part that is given must fit.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
 pub struct Selection {
     /// These ids; empty is any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ids: Vec<String>,
     /// Event type.
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub event_type: Option<Pattern>,
     /// Aggregate type.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub aggregate_type: Option<String>,
     /// Ordering key.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// Tenant.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
     /// Route; for deliveries.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub route: Option<String>,
     /// Code of the last failure; for deliveries.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
     /// Occurred at that time or later.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<Timestamp>,
     /// Occurred before that time.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Timestamp>,
 }
 
@@ -60,28 +72,14 @@ impl Selection {
             && self.to.is_none_or(|t| event.occurred_at < t)
     }
 
-    /// The selection as one line of JSON, for the audit.
+    /// The selection as one line of JSON, for the audit and for replays, which read it back.
     pub fn describe(&self) -> String {
-        let mut parts = Map::new();
-        if !self.ids.is_empty() {
-            parts.insert("ids".into(), json!(self.ids));
-        }
-        let text = |v: &Option<String>| v.clone().map(Value::String);
-        for (name, value) in [
-            ("type", self.event_type.as_ref().map(|p| json!(p.to_string()))),
-            ("aggregate_type", text(&self.aggregate_type)),
-            ("key", text(&self.key)),
-            ("tenant", text(&self.tenant)),
-            ("route", text(&self.route)),
-            ("code", text(&self.code)),
-            ("from", self.from.map(|t| json!(t.to_string()))),
-            ("to", self.to.map(|t| json!(t.to_string()))),
-        ] {
-            if let Some(value) = value {
-                parts.insert(name.into(), value);
-            }
-        }
-        Value::Object(parts).to_string()
+        serde_json::json!(self).to_string()
+    }
+
+    /// What [`Selection::describe`] said.
+    pub fn read(line: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(line)
     }
 }
 
@@ -106,17 +104,6 @@ pub enum Page {
     },
 }
 
-/// How a replay is done.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct ReplayOptions {
-    /// Deliveries per second; `None` makes all due at once.
-    pub rate: Option<f64>,
-    /// Count only, change nothing.
-    pub dry_run: bool,
-    /// How far back the inbox remembers; older ones are counted in [`Affected::older_than_inbox`].
-    pub inbox_window: Option<Duration>,
-}
-
 /// How long things are kept. `None` is for ever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
@@ -135,6 +122,9 @@ impl Default for Retention {
     }
 }
 
+/// Most dead letters that are sorted into groups: what more there are would take seconds, and say the same.
+pub const DEAD_GROUPED_MAX: u64 = 100_000;
+
 /// Looks at a store and acts on it for an operator. Needs no relay.
 #[async_trait]
 pub trait Desk: Send + Sync {
@@ -150,6 +140,8 @@ pub trait Desk: Send + Sync {
     async fn register(&self, routes: &[RouteDefinition]) -> Result<Vec<String>, StoreError>;
     /// Every registered route. A route that no live relay serves is an orphan.
     async fn routes(&self) -> Result<Vec<RouteDetail>, StoreError>;
+    /// What one route or every route did per minute since `from`, for the last day; in order of routes and time.
+    async fn minutes(&self, route: Option<&str>, from: Timestamp) -> Result<Vec<MinuteRow>, StoreError>;
     /// Every relay that has joined and not been forgotten.
     async fn relays(&self) -> Result<Vec<RelayRow>, StoreError>;
     /// What is in the store.
@@ -164,12 +156,35 @@ pub trait Desk: Send + Sync {
 
     /// Dead letters, oldest first, after this position.
     async fn dead(&self, which: &Selection, after: i64, limit: usize) -> Result<Vec<DeliveryRow>, StoreError>;
-    /// Makes dead letters due again, with their attempts back at 0.
-    async fn replay_dead(&self, which: &Selection, how: ReplayOptions, actor: &Actor) -> Result<Affected, StoreError>;
+    /// Dead letters by route, code and type, the largest group first; of the newest [`DEAD_GROUPED_MAX`].
+    async fn dead_groups(&self, which: &Selection, limit: usize) -> Result<Vec<DeadGroup>, StoreError>;
     /// Removes dead letters; their keys go on.
     async fn discard_dead(&self, which: &Selection, dry_run: bool, actor: &Actor) -> Result<Affected, StoreError>;
-    /// Sends settled events again, to the routes that want them (or the one selected). Ids stay the same.
-    async fn replay(&self, which: &Selection, how: ReplayOptions, actor: &Actor) -> Result<Affected, StoreError>;
+
+    /// Counts what a replay would make due: settled events on the routes that want them (or the one selected), or dead
+    /// letters; and how many of them are older than the inbox remembers.
+    async fn preview_replay(
+        &self,
+        what: ReplayKind,
+        which: &Selection,
+        inbox_window: Option<Duration>,
+    ) -> Result<Affected, StoreError>;
+    /// Writes down that so much is to be sent again, with the same ids. [`Desk::step_replay`] does it.
+    ///
+    /// It is about what is settled or dead now: what comes later is not sent again.
+    async fn start_replay(&self, order: &ReplayOrder, actor: &Actor) -> Result<ReplayRow, StoreError>;
+    /// Makes the next deliveries of a running replay due: `at_most` so many, and no more than its rate allows by now.
+    ///
+    /// One transaction, which expects that the replay stands where it was found. So several may work on one, and nothing
+    /// is made due twice, or after a pause or a cancellation has returned. One that is not running stays as it is.
+    async fn step_replay(&self, id: &str, at_most: u64) -> Result<ReplayRow, StoreError>;
+    /// Replays in a state, or all, newest first.
+    async fn replays(&self, state: Option<ReplayState>, limit: usize) -> Result<Vec<ReplayRow>, StoreError>;
+    /// One replay.
+    async fn replay(&self, id: &str) -> Result<Option<ReplayRow>, StoreError>;
+    /// Pauses, resumes or cancels a replay; says whether that changed anything. What was made due stays due.
+    /// [`crate::StoreErrorKind::NotFound`] if it is not there, [`crate::StoreErrorKind::Conflict`] if it has ended.
+    async fn change_replay(&self, id: &str, change: ReplayChange, actor: &Actor) -> Result<bool, StoreError>;
 
     /// Keys with events waiting behind an earlier one.
     async fn blocked_keys(&self, route: Option<&str>, limit: usize) -> Result<Vec<BlockedKey>, StoreError>;
@@ -181,6 +196,9 @@ pub trait Desk: Send + Sync {
 
     /// Acceptances, newest first.
     async fn inbox(&self, consumer: Option<&str>, id: Option<&str>, limit: usize) -> Result<Vec<InboxRow>, StoreError>;
+
+    /// Forgets an acceptance, so that the consumer does the work of this event once more; says whether there was one.
+    async fn forget_inbox(&self, consumer: &str, id: &str, actor: &Actor) -> Result<bool, StoreError>;
 
     /// Proves by counting that nothing was lost.
     async fn audit(&self) -> Result<Vec<AuditRow>, StoreError>;

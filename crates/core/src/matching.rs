@@ -42,6 +42,7 @@ fn any(patterns: &[Pattern], value: Option<&str>) -> bool {
 
 /// `order.placed`, `order.*` or `*`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
 pub struct Pattern {
     text: String,

@@ -2,6 +2,8 @@
 
 mod events;
 mod found;
+mod replays;
+mod sums;
 mod upkeep;
 
 use std::collections::BTreeMap;
@@ -14,6 +16,8 @@ use crate::route::{OnDead, OnFailure, RouteState};
 
 pub use events::{AttemptRow, EventRow, RouteTimeline, Timeline};
 pub use found::{Found, Level};
+pub use replays::{ReplayKind, ReplayRow, ReplayState};
+pub use sums::{DeadGroup, MinuteRow};
 pub use upkeep::{Accepted, Horizon, LeafStats, Repaired, StoreStats, TableStats, Vitals};
 
 /// A delivery that did not go straight through.

@@ -1,6 +1,6 @@
 //! From configuration to running relays: knows every store and transport.
 //!
-//! [`config`] reads what people wrote, [`stores`] and [`transports`] make the parts, [`relay`] runs them and [`reload`] runs them anew, [`supervisor`] tells systemd how it does, [`online`] asks whether they would
+//! [`config`] reads what people wrote, [`stores`] and [`transports`] make the parts, [`relay`] runs them and [`reload`] runs them anew, [`replays`] works on what is sent again, [`supervisor`] tells systemd how it does, [`online`] asks whether they would
 //! work, [`doctor`] what is wrong with them, [`adopt`] what an outbox table that is there already is like. [`operating`] is what a running relay shows of itself: its [`metrics`] and its
 //! [`health`], over [`http`], and `telemetry` the traces of what it does.
 
@@ -19,6 +19,7 @@ mod reach;
 pub mod redact;
 pub mod relay;
 pub mod reload;
+pub mod replays;
 mod search;
 pub mod status;
 pub mod stores;

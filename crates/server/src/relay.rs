@@ -19,6 +19,7 @@ use crate::metrics;
 use crate::operating::Operating;
 use crate::pulls::Pulls;
 use crate::reach::{self, Ready};
+use crate::replays;
 use crate::transports;
 
 /// What a run is told beside its configuration.
@@ -115,6 +116,7 @@ pub async fn run(
         result = relay.run(shutdown) => result.map_err(RunError::Relay),
         () = look_for_namesakes(&config.name, config.relay.lease, &ready) => Ok(()),
         () = watched(options.operating.as_deref(), &ready, &boot) => Ok(()),
+        () = replays::watch(&ready, &boot) => Ok(()),
     }
 }
 

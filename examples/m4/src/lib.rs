@@ -10,8 +10,8 @@ use postroom::config::{Preset, Sources, load_store, open};
 use postroom::postgres::sqlx::{self, PgPool, Postgres, Transaction};
 use postroom::postgres::{InboxTable, PoolTransactions, PostgresInbox};
 use postroom::{
-    Actor, Failure, Inbox, Incoming, Limits, Relay, RelayOptions, ReplayOptions, RetryPolicy, RouteDefinition,
-    RouteRun, Selection, Store, StoreError, Transactions as _,
+    Actor, Failure, Inbox, Incoming, Limits, Relay, RelayOptions, ReplayKind, RetryPolicy, RouteDefinition, RouteRun,
+    Selection, Store, StoreError, Transactions as _, replay_at_once,
 };
 
 /// A transaction of the service.
@@ -79,8 +79,9 @@ impl M4 {
     /// Replays every dead letter; how many.
     pub async fn replay(&self, who: &str) -> Result<u64, Box<dyn Error>> {
         let actor = Actor { name: who.to_owned(), reason: None };
-        let replayed = self.store.desk().replay_dead(&Selection::default(), ReplayOptions::default(), &actor).await?;
-        Ok(replayed.deliveries)
+        let dead = ReplayKind::Dead;
+        let replayed = replay_at_once(&*self.store.desk(), dead, &Selection::default(), &actor).await?;
+        Ok(replayed.map_or(0, |replay| replay.done))
     }
 }
 

@@ -5,20 +5,24 @@ mod counting;
 mod look;
 mod prune;
 mod replay;
+mod sums;
 mod tokens;
+
+use std::time::Duration;
 
 use async_trait::async_trait;
 use postroom_core::view::{
-    ActionRow, Affected, AuditRow, BlockedKey, DeliveryRow, EventRow, InboxRow, Pruned, RelayRow, RouteDetail,
-    StoreRow, Timeline,
+    ActionRow, Affected, AuditRow, BlockedKey, DeadGroup, DeliveryRow, EventRow, InboxRow, MinuteRow, Pruned, RelayRow,
+    ReplayKind, ReplayRow, ReplayState, RouteDetail, StoreRow, Timeline,
 };
 use postroom_core::{
-    Actor, Desk, Event, NewToken, Outbox, Page, ReplayOptions, Retention, RouteDefinition, Selection, StoreError,
-    TokenRow,
+    Actor, Desk, Event, NewToken, Outbox, Page, ReplayChange, ReplayOrder, Retention, RouteDefinition, Selection,
+    StoreError, Timestamp, TokenRow,
 };
 
 use crate::Memory;
 use crate::route::check_name;
+pub(crate) use replay::Replay;
 
 #[async_trait]
 impl Desk for Memory {
@@ -59,6 +63,10 @@ impl Desk for Memory {
         Ok(self.lock().details(now, elapsed))
     }
 
+    async fn minutes(&self, route: Option<&str>, from: Timestamp) -> Result<Vec<MinuteRow>, StoreError> {
+        Ok(self.lock().minutes(route, from))
+    }
+
     async fn relays(&self) -> Result<Vec<RelayRow>, StoreError> {
         let elapsed = self.inner.clock.elapsed();
         Ok(self.lock().relay_rows(elapsed))
@@ -89,11 +97,8 @@ impl Desk for Memory {
         Ok(self.lock().dead_rows(which, after, limit))
     }
 
-    async fn replay_dead(&self, which: &Selection, how: ReplayOptions, actor: &Actor) -> Result<Affected, StoreError> {
-        let now = self.now();
-        let affected = self.lock().replay_dead(which, how, actor, now);
-        self.inner.wake.wake();
-        Ok(affected)
+    async fn dead_groups(&self, which: &Selection, limit: usize) -> Result<Vec<DeadGroup>, StoreError> {
+        Ok(self.lock().dead_groups(which, limit))
     }
 
     async fn discard_dead(&self, which: &Selection, dry_run: bool, actor: &Actor) -> Result<Affected, StoreError> {
@@ -103,11 +108,39 @@ impl Desk for Memory {
         Ok(affected)
     }
 
-    async fn replay(&self, which: &Selection, how: ReplayOptions, actor: &Actor) -> Result<Affected, StoreError> {
+    async fn preview_replay(
+        &self,
+        what: ReplayKind,
+        which: &Selection,
+        inbox_window: Option<Duration>,
+    ) -> Result<Affected, StoreError> {
         let now = self.now();
-        let affected = self.lock().replay(which, how, actor, now)?;
+        self.lock().preview_replay(what, which, inbox_window, now)
+    }
+
+    async fn start_replay(&self, order: &ReplayOrder, actor: &Actor) -> Result<ReplayRow, StoreError> {
+        let now = self.now();
+        self.lock().start_replay(order, actor, now)
+    }
+
+    async fn step_replay(&self, id: &str, at_most: u64) -> Result<ReplayRow, StoreError> {
+        let now = self.now();
+        let row = self.lock().step_replay(id, at_most, now)?;
         self.inner.wake.wake();
-        Ok(affected)
+        Ok(row)
+    }
+
+    async fn replays(&self, state: Option<ReplayState>, limit: usize) -> Result<Vec<ReplayRow>, StoreError> {
+        Ok(self.lock().replays(state, limit))
+    }
+
+    async fn replay(&self, id: &str) -> Result<Option<ReplayRow>, StoreError> {
+        Ok(self.lock().find_replay(id))
+    }
+
+    async fn change_replay(&self, id: &str, change: ReplayChange, actor: &Actor) -> Result<bool, StoreError> {
+        let now = self.now();
+        self.lock().change_replay(id, change, actor, now)
     }
 
     async fn blocked_keys(&self, route: Option<&str>, limit: usize) -> Result<Vec<BlockedKey>, StoreError> {
@@ -130,6 +163,11 @@ impl Desk for Memory {
 
     async fn inbox(&self, consumer: Option<&str>, id: Option<&str>, limit: usize) -> Result<Vec<InboxRow>, StoreError> {
         Ok(self.lock().inbox_rows(consumer, id, limit))
+    }
+
+    async fn forget_inbox(&self, consumer: &str, id: &str, actor: &Actor) -> Result<bool, StoreError> {
+        let now = self.now();
+        Ok(self.lock().forget_inbox(consumer, id, actor, now))
     }
 
     async fn audit(&self) -> Result<Vec<AuditRow>, StoreError> {

@@ -22,6 +22,16 @@ pub(crate) struct Route {
     pub(crate) paused_by: Option<String>,
     pub(crate) lanes: Vec<Lane>,
     pub(crate) pace: Pace,
+    /// What it did, by minutes since 1970.
+    pub(crate) minutes: BTreeMap<i64, Sums>,
+}
+
+/// What a route did in a minute.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sums {
+    pub(crate) delivered: u64,
+    pub(crate) retried: u64,
+    pub(crate) dead: u64,
 }
 
 impl Route {
@@ -40,7 +50,7 @@ impl Route {
             Lane::starting_after(start, base)
         };
         let lanes = (0..lanes).map(lane).collect();
-        Self { definition, registered_at: now, paused_by: None, lanes, pace: Pace::default() }
+        Self { definition, registered_at: now, paused_by: None, lanes, pace: Pace::default(), minutes: BTreeMap::new() }
     }
 
     /// Whether the event of this row is to go to this route.

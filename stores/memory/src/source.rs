@@ -9,14 +9,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use postroom_core::{
     Budget, Ear, LaneTerm, Lease, RelayIdentity, RouteDefinition, RouteHealth, Settlement, Source, Standing,
-    StoreError, Take, share_lanes,
+    StoreError, Take, Verdict, share_lanes,
 };
 
 use crate::Memory;
 use crate::delivery::Rules;
 use crate::hand::Hand;
 use crate::relay::live;
-use crate::route::Route;
+use crate::route::{Route, Sums};
 use crate::state::{State, no_route};
 
 /// Most rows one take looks at for each one it may bring, so that a route that wants little does not hold the lock long.
@@ -161,17 +161,31 @@ impl Source for MemorySource {
         let route = state.routes.get_mut(self.name()).ok_or_else(|| no_route(self.name(), "settle"))?;
         let rules = Rules::from(&route.definition);
         let mut lost: Vec<LaneTerm> = Vec::new();
-        let mut delivered = 0;
+        let mut sums = Sums::default();
         for settlement in settlements {
             let in_force = route.lanes.get_mut(settlement.lane.lane as usize);
             match in_force.filter(|lane| lane.is_held(&self.relay.boot, settlement.lane)) {
-                Some(lane) => delivered += u64::from(lane.settle(settlement, &state.log, rules, now)),
+                Some(lane) => {
+                    let failed = u64::from(lane.handed.contains_key(&settlement.handle));
+                    match settlement.verdict {
+                        Verdict::Retry { .. } => sums.retried += failed,
+                        Verdict::Dead { .. } => sums.dead += failed,
+                        Verdict::Delivered(_) | Verdict::Returned => {}
+                    }
+                    sums.delivered += u64::from(lane.settle(settlement, &state.log, rules, now));
+                }
                 None if lost.contains(&settlement.lane) => {}
                 None => lost.push(settlement.lane),
             }
         }
-        if delivered > 0 {
-            route.pace.add(delivered, elapsed);
+        if sums.delivered > 0 {
+            route.pace.add(sums.delivered, elapsed);
+        }
+        if sums != Sums::default() {
+            let minute = route.minutes.entry(now.as_second().div_euclid(60)).or_default();
+            minute.delivered += sums.delivered;
+            minute.retried += sums.retried;
+            minute.dead += sums.dead;
         }
         let mut standing = self.standing(state)?;
         lost.retain(|lane| !standing.lost.contains(lane));

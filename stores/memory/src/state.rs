@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use postroom_core::view::ActionRow;
 use postroom_core::{StoreError, StoreErrorKind, TokenRow};
 
+use crate::desk::Replay;
 use crate::inbox::Accepted;
 use crate::log::Log;
 use crate::relay::Relay;
@@ -28,6 +29,8 @@ pub(crate) struct State {
     pub(crate) actions: Vec<ActionRow>,
     /// By name.
     pub(crate) tokens: BTreeMap<String, TokenRow>,
+    /// Oldest first.
+    pub(crate) replays: Vec<Replay>,
     pub(crate) transactions: u64,
     pub(crate) handles: i64,
 }
@@ -52,6 +55,7 @@ impl State {
             claims: HashMap::new(),
             actions: Vec::new(),
             tokens: BTreeMap::new(),
+            replays: Vec::new(),
             transactions: 0,
             handles: 0,
         }

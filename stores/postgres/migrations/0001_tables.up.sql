@@ -221,16 +221,6 @@ create table postroom.stat (
   primary key (route, minute)
 );
 
--- Who may ask a relay over HTTP. Of a token only its hash is kept.
-create table postroom.token (
-  name       text not null primary key,
-  hash       text not null unique,
-  role       text not null check (role in ('viewer', 'operator', 'admin')),
-  created_at timestamptz not null,
-  created_by text not null,
-  expires_at timestamptz
-);
-
 insert into postroom.meta (name, value)
 values ('schema_version', '1'), ('lanes', '{lanes}'), ('leaves', '{leaves}'), ('segment', '{segment}'),
   ('system_identifier', (select system_identifier::text from pg_control_system())),

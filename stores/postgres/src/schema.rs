@@ -26,15 +26,22 @@ struct Step {
 }
 
 /// Step n stands at n − 1. A released step is never edited.
-const STEPS: &[Step] = &[Step {
-    name: "native log",
-    up: concat!(
-        include_str!("../migrations/0001_tables.up.sql"),
-        "\n",
-        include_str!("../migrations/0001_functions.up.sql")
-    ),
-    down: include_str!("../migrations/0001_native_log.down.sql"),
-}];
+const STEPS: &[Step] = &[
+    Step {
+        name: "native log",
+        up: concat!(
+            include_str!("../migrations/0001_tables.up.sql"),
+            "\n",
+            include_str!("../migrations/0001_functions.up.sql")
+        ),
+        down: include_str!("../migrations/0001_native_log.down.sql"),
+    },
+    Step {
+        name: "replays and tokens",
+        up: include_str!("../migrations/0002_replays_and_tokens.up.sql"),
+        down: include_str!("../migrations/0002_replays_and_tokens.down.sql"),
+    },
+];
 
 /// The version this build needs.
 #[allow(clippy::cast_possible_wrap, reason = "a handful of steps")]

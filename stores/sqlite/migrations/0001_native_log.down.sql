@@ -1,6 +1,5 @@
 -- Everything Postroom keeps in this file is lost.
 drop table postroom_stat;
-drop table postroom_token;
 drop table postroom_audit;
 drop table postroom_inbox;
 drop table postroom_receipt;

@@ -6,13 +6,18 @@ mod common;
 use std::time::Duration;
 
 use common::*;
+use postroom_core::view::ReplayKind::{Dead, Settled};
+use postroom_core::view::{ReplayKind, ReplayState};
 use postroom_core::{
-    Clock, DeliveryState, Event, Filter, Inbox, OnDead, Page, Pattern, ReplayOptions, Retention, RouteDefinition,
-    RouteHealth, RouteState, Selection, Store, StoreErrorKind,
+    Clock, DeliveryState, Desk, Event, Filter, Inbox, OnDead, Page, Pattern, ReplayOrder, Retention, RouteDefinition,
+    RouteHealth, RouteState, Selection, Store, StoreError, StoreErrorKind, replay_at_once,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
-const EVERYTHING: ReplayOptions = ReplayOptions { rate: None, dry_run: false, inbox_window: None };
+/// Sends again what is selected; how many that are.
+async fn replay(desk: &dyn Desk, what: ReplayKind, which: &Selection) -> Result<u64, StoreError> {
+    Ok(replay_at_once(desk, what, which, &actor()).await?.map_or(0, |row| row.done))
+}
 
 fn of_id(id: &str) -> Selection {
     Selection { ids: vec![id.to_owned()], ..Selection::default() }
@@ -123,11 +128,10 @@ async fn dead_letters_are_replayed_in_place_and_counted_when_they_get_through() 
     assert_eq!(desk.dead(&Selection::default(), 1, 10).await.unwrap().len(), 1);
     let by_code = Selection { code: Some("other".into()), ..Selection::default() };
     assert!(desk.dead(&by_code, 0, 10).await.unwrap().is_empty());
-    let dry = ReplayOptions { dry_run: true, ..EVERYTHING };
-    let affected = desk.replay_dead(&Selection::default(), dry, &actor()).await.unwrap();
+    let affected = desk.preview_replay(Dead, &Selection::default(), None).await.unwrap();
     assert_eq!((affected.deliveries, affected.keys, affected.routes["r"]), (2, 1, 2));
-    assert!(take(&source).await.is_empty(), "a dry run replayed");
-    desk.replay_dead(&of_id("k-1"), EVERYTHING, &actor()).await.unwrap();
+    assert!(take(&source).await.is_empty(), "a preview replayed");
+    replay(&*desk, Dead, &of_id("k-1")).await.unwrap();
     let again = take(&source).await;
     assert_eq!((ids(&again), again[0].attempts), (vec!["k-1"], 0));
     settle(&source, &[retry(&again[0], 1)]).await;
@@ -155,7 +159,7 @@ async fn a_held_key_goes_on_when_its_dead_letter_is_replayed_or_discarded() {
     let taken = take(&source).await;
     settle(&source, &[dead(&taken[0]), returned(&taken[1]), returned(&taken[2])]).await;
     assert!(take(&source).await.is_empty());
-    desk.replay_dead(&Selection::default(), EVERYTHING, &actor()).await.unwrap();
+    replay(&*desk, Dead, &Selection::default()).await.unwrap();
     let head = take(&source).await;
     assert_eq!(ids(&head), ["k-1"], "a follower passed the one it waits for");
     settle(&source, &[dead(&head[0])]).await;
@@ -173,18 +177,19 @@ async fn settled_events_are_replayed_at_a_rate_and_are_part_of_no_count() {
     shop.append_key("k", 1..=3).await;
     let taken = take(&source).await;
     settle(&source, &[delivered(&taken[0]), delivered(&taken[1])]).await;
-    let how = ReplayOptions { rate: Some(0.5), inbox_window: Some(10 * SECOND), ..EVERYTHING };
-    let affected = desk.replay(&Selection::default(), how, &actor()).await.unwrap();
-    assert_eq!((affected.deliveries, affected.older_than_inbox), (2, 0), "an unsettled one was replayed");
-    assert_eq!(
-        desk.replay(&Selection::default(), how, &actor()).await.unwrap().deliveries,
-        0,
-        "replayed twice at once"
-    );
+    let all = Selection::default();
+    let affected = desk.preview_replay(Settled, &all, Some(10 * SECOND)).await.unwrap();
+    assert_eq!((affected.deliveries, affected.older_than_inbox), (2, 0), "an unsettled one would be replayed");
+    let order = ReplayOrder { what: Settled, which: all.clone(), rate: Some(0.5), allow_duplicates: false, total: 2 };
+    let job = desk.start_replay(&order, &actor()).await.unwrap();
+    assert_eq!(desk.step_replay(&job.id, 9).await.unwrap().done, 1);
+    assert_eq!(replay(&*desk, Settled, &all).await.unwrap(), 1, "one is on its way already");
     let first = source.take(ALL).await.unwrap();
-    assert_eq!((ids(&first.deliveries), first.next_due), (vec!["k-1"], Some(2 * SECOND)));
+    assert_eq!(ids(&first.deliveries), ["k-1", "k-2"]);
     assert!(!first.deliveries[0].ordered);
+    settle(&source, &[delivered(&first.deliveries[1])]).await;
     shop.clock.advance(2 * SECOND);
+    assert_eq!(desk.step_replay(&job.id, 9).await.unwrap().done, 2);
     let second = take(&source).await;
     assert_eq!(ids(&second), ["k-2"]);
     settle(&source, &[delivered(&first.deliveries[0]), delivered(&second[0]), delivered(&taken[2])]).await;
@@ -192,10 +197,10 @@ async fn settled_events_are_replayed_at_a_rate_and_are_part_of_no_count() {
     assert_eq!((audit.counts.delivered, audit.counts.recovered, audit.counts.parked), (3, 0, 0));
     shop.audit().await;
     shop.clock.advance(20 * SECOND);
-    let dry = ReplayOptions { dry_run: true, ..how };
-    assert_eq!(desk.replay(&Selection::default(), dry, &actor()).await.unwrap().older_than_inbox, 3);
+    assert_eq!(desk.preview_replay(Settled, &all, Some(10 * SECOND)).await.unwrap().older_than_inbox, 3);
     let nowhere = Selection { route: Some("nowhere".into()), ..Selection::default() };
-    assert_eq!(desk.replay(&nowhere, dry, &actor()).await.unwrap_err().kind, StoreErrorKind::NotFound);
+    let unknown = desk.preview_replay(Settled, &nowhere, None).await.unwrap_err();
+    assert_eq!(unknown.kind, StoreErrorKind::NotFound);
 }
 
 #[tokio::test]
@@ -305,7 +310,7 @@ async fn status_is_what_the_store_knows_not_what_a_process_says() {
     assert_eq!(status().await.state, RouteState::Orphan);
     assert!(!desk.relays().await.unwrap()[0].alive);
     let store = desk.store().await.unwrap();
-    assert_eq!((store.kind, store.events, store.unmatched, store.schema_version), ("sqlite", 5, 1, 1));
+    assert_eq!((store.kind, store.events, store.unmatched, store.schema_version), ("sqlite", 5, 1, 2));
     assert!(store.bytes.unwrap() > 0);
 }
 
@@ -449,34 +454,41 @@ async fn mended(shop: &Shop) {
     shop.audit().await;
 }
 
-#[tokio::test]
-async fn a_large_replay_is_done_in_turns_and_can_be_taken_up_again() {
-    let shop = many(false).await;
-    let desk = shop.store.desk();
-    broken(&shop, "insert on postroom_delivery when new.seq = 7000").await;
-    desk.replay(&Selection::default(), EVERYTHING, &actor()).await.unwrap_err();
-    mended(&shop).await;
-    assert_eq!(shop.number("select count(*) from postroom_delivery").await, 5_000, "one transaction for all");
-    assert_eq!(desk.actions(1).await.unwrap()[0].count, 5_000);
-    assert_eq!(desk.replay(&Selection::default(), EVERYTHING, &actor()).await.unwrap().deliveries, 7_000);
-    assert_eq!(shop.number("select count(*) from postroom_delivery").await, 12_000);
-    assert_eq!(desk.actions(1).await.unwrap()[0].count, 7_000);
+/// Breaks a replay at number 7,000, mends it, and goes on with it.
+async fn break_and_go_on(shop: &Shop, what: ReplayKind, on: &str) {
+    let (desk, all) = (shop.store.desk(), Selection::default());
+    broken(shop, on).await;
+    replay(&*desk, what, &all).await.unwrap_err();
+    mended(shop).await;
+    let due = "select count(*) from postroom_delivery where state = 'due'";
+    assert_eq!(shop.number(due).await, 6_000, "what was due before stays due, and no more");
+    let mut job = desk.replays(Some(ReplayState::Running), 9).await.unwrap().remove(0);
+    assert_eq!((job.done, job.total), (6_000, 12_000));
+    while job.state == ReplayState::Running {
+        job = desk.step_replay(&job.id, 5_000).await.unwrap();
+    }
+    assert_eq!((shop.number(due).await, job.done, job.state), (12_000, 12_000, ReplayState::Done));
 }
 
 #[tokio::test]
-async fn many_dead_letters_are_replayed_in_turns_at_one_rate() {
-    let shop = many(true).await;
-    let desk = shop.store.desk();
-    broken(&shop, "update on postroom_delivery when new.seq = 7000").await;
-    desk.replay_dead(&Selection::default(), EVERYTHING, &actor()).await.unwrap_err();
-    mended(&shop).await;
-    assert_eq!(shop.number("select count(*) from postroom_delivery where state = 'due'").await, 5_000);
-    assert_eq!(desk.actions(1).await.unwrap()[0].count, 5_000);
-    let how = ReplayOptions { rate: Some(1.0), ..EVERYTHING };
-    assert_eq!(desk.replay_dead(&Selection::default(), how, &actor()).await.unwrap().deliveries, 7_000);
-    let last = "select (max(due) - (select min(due) from postroom_delivery)) / 1000000 from postroom_delivery";
-    assert_eq!(shop.number(last).await, 6_999, "each turn began its rate anew");
-    assert_eq!(desk.actions(1).await.unwrap()[0].count, 7_000);
+async fn a_large_replay_that_breaks_off_can_be_taken_up_again() {
+    break_and_go_on(&many(false).await, Settled, "insert on postroom_delivery when new.seq = 7000").await;
+}
+
+#[tokio::test]
+async fn a_large_replay_of_dead_letters_that_breaks_off_can_be_taken_up_again() {
+    break_and_go_on(&many(true).await, Dead, "update on postroom_delivery when new.seq = 7000").await;
+}
+
+#[tokio::test]
+async fn dead_letters_are_replayed_though_the_clock_was_set_back() {
+    let shop = Shop::open().await;
+    let source = shop.all().await;
+    shop.append_key("k", 1..=1).await;
+    let taken = take(&source).await;
+    settle(&source, &[dead(&taken[0])]).await;
+    shop.clock.set_back(10 * SECOND);
+    assert_eq!(replay(&*shop.store.desk(), Dead, &Selection::default()).await.unwrap(), 1);
 }
 
 #[tokio::test]

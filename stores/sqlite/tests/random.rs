@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::*;
+use postroom_core::view::ReplayKind;
 use postroom_core::{
-    Budget, Delivery, Event, OnDead, OnFailure, ReplayOptions, RouteDefinition, RouteHealth, Selection, Settlement,
-    Source, Store,
+    Budget, Delivery, Event, OnDead, OnFailure, RouteDefinition, RouteHealth, Selection, Settlement, Source, Store,
+    replay_at_once,
 };
 
 /// A small generator: a failing run is repeated by its seed.
@@ -185,7 +186,7 @@ impl Run {
         let everything = Selection::default();
         match self.random.below(5) {
             0 => {
-                desk.replay_dead(&everything, ReplayOptions::default(), &actor()).await.unwrap();
+                replay_at_once(&*desk, ReplayKind::Dead, &everything, &actor()).await.unwrap();
             }
             1 => {
                 self.discarded.extend(desk.dead(&everything, 0, 1_000).await.unwrap().iter().map(|d| d.position));
@@ -204,7 +205,7 @@ impl Run {
                 self.free.insert(key);
             }
             _ => {
-                desk.replay(&everything, ReplayOptions::default(), &actor()).await.unwrap();
+                replay_at_once(&*desk, ReplayKind::Settled, &everything, &actor()).await.unwrap();
             }
         }
     }
@@ -228,7 +229,7 @@ impl Run {
                 if dead.is_empty() {
                     break;
                 }
-                desk.replay_dead(&Selection::default(), ReplayOptions::default(), &actor()).await.unwrap();
+                replay_at_once(&*desk, ReplayKind::Dead, &Selection::default(), &actor()).await.unwrap();
             }
         }
         self.shop.audit().await;

@@ -4,7 +4,7 @@
 mod common;
 
 use common::*;
-use postroom_core::{Event, Outbox, Store, StoreErrorKind};
+use postroom_core::{Event, Outbox, SchemaStep, Store, StoreErrorKind};
 use postroom_sqlite::{Sqlite, SqliteOptions};
 
 fn options(folder: &tempfile::TempDir) -> SqliteOptions {
@@ -31,7 +31,7 @@ async fn an_older_and_a_newer_schema_are_told_with_both_versions() {
             .unwrap();
         let error = Sqlite::open(SqliteOptions::new("main", shop.path().to_str().unwrap())).await.unwrap_err();
         assert_eq!(error.kind, StoreErrorKind::Schema);
-        assert_eq!(error.message, format!("store schema is at version {version}, this build needs 1"));
+        assert_eq!(error.message, format!("store schema is at version {version}, this build needs 2"));
         assert!(error.hint.contains(hint), "{}", error.hint);
     }
     let error = shop.store.schema().unwrap().down().await.unwrap_err();
@@ -45,11 +45,17 @@ async fn up_down_and_up_again_leave_a_store_that_works_and_nothing_behind_in_bet
     let schema = store.schema().unwrap();
     sqlx::query("create table orders (n integer)").execute(store.pool()).await.unwrap();
     let status = schema.status().await.unwrap();
-    assert_eq!((status.version, status.needs, status.steps[0].applied), (0, 1, false));
-    assert_eq!(schema.up().await.unwrap()[0].version, 1);
+    assert_eq!((status.version, status.needs, status.steps[0].applied), (0, 2, false));
+    let versions = |steps: Vec<SchemaStep>| steps.into_iter().map(|step| step.version).collect::<Vec<_>>();
+    assert_eq!(versions(schema.up().await.unwrap()), [1, 2]);
     assert!(schema.up().await.unwrap().is_empty());
     assert!(schema.plan().await.unwrap().is_empty());
-    assert_eq!(schema.down().await.unwrap()[0].version, 1);
+    assert_eq!(versions(schema.down().await.unwrap()), [2]);
+    assert_eq!(schema.status().await.unwrap().version, 1);
+    assert_eq!(versions(schema.up().await.unwrap()), [2], "a file of before is brought up to date");
+    for version in [2, 1] {
+        assert_eq!(versions(schema.down().await.unwrap()), [version]);
+    }
     assert!(schema.down().await.unwrap().is_empty());
     let left: Vec<String> = sqlx::query_scalar("select name from sqlite_schema").fetch_all(store.pool()).await.unwrap();
     assert_eq!(left.iter().filter(|name| name.starts_with("postroom")).count(), 0, "{left:?}");
@@ -65,7 +71,7 @@ async fn the_plan_can_be_applied_by_hand() {
     let plan = store.schema().unwrap().plan().await.unwrap();
     sqlx::raw_sql(sqlx::AssertSqlSafe(plan)).execute(store.pool()).await.unwrap();
     let store = Sqlite::open(options(&folder)).await.unwrap();
-    assert_eq!(store.schema().unwrap().status().await.unwrap().version, 1);
+    assert_eq!(store.schema().unwrap().status().await.unwrap().version, 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -80,7 +86,7 @@ async fn two_migrators_at_once_make_the_tables_once() {
     for migrator in migrators {
         applied += migrator.await.unwrap();
     }
-    assert_eq!(applied, 1);
+    assert_eq!(applied, 2);
 }
 
 #[tokio::test]

@@ -519,7 +519,8 @@ async fn text_that_is_not_utf8_stops_nobody_and_keeps_the_order_of_its_key() {
     let any = postroom_core::Selection::default();
     assert_eq!(desk.dead(&any, 0, 9).await.unwrap().len(), 2);
     desk.discard_dead(&any, false, &actor()).await.unwrap();
-    desk.replay(&any, postroom_core::ReplayOptions::default(), &actor()).await.unwrap();
+    let settled = postroom_core::view::ReplayKind::Settled;
+    postroom_core::replay_at_once(&*desk, settled, &any, &actor()).await.unwrap();
     let taken = take(&source).await;
     assert_eq!(taken.len(), 4);
     settle(&source, &taken.iter().map(delivered).collect::<Vec<_>>()).await;

@@ -1,15 +1,48 @@
-//! What consumers have accepted, where the layout names their table.
+//! What consumers have accepted, where the layout names their table; and forgetting it.
 
 use jiff::Timestamp;
 use postroom_core::view::InboxRow;
-use postroom_core::{StoreError, StoreErrorKind};
+use postroom_core::{Actor, StoreError, StoreErrorKind};
 
-use super::actions::moment;
+use super::actions::{moment, record_if};
 use super::query::text;
 use crate::ground::Statement;
-use crate::layout::Place;
+use crate::layout::{Place, TableName};
 use crate::sql::Writer;
+use crate::sql::columns::Columns;
 use crate::store::Inner;
+
+/// The consumers' table as the catalogue has it.
+async fn there(inner: &Inner, table: &TableName) -> Result<(TableName, Columns), StoreError> {
+    inner.ground.table(table).await?.ok_or_else(|| {
+        let message = format!("store {:?} has no table {table}", inner.name);
+        StoreError::new(StoreErrorKind::NotFound, "inbox", message)
+            .hint("correct `inbox.table` in its layout, or leave it out")
+    })
+}
+
+/// Forgets an acceptance, with its entry in the audit.
+pub(super) async fn forget(inner: &Inner, consumer: &str, id: &str, actor: &Actor) -> Result<bool, StoreError> {
+    let Some(inbox) = &inner.layout.inbox else {
+        let message = format!("store {:?} knows no table of what consumers have accepted", inner.name);
+        return Err(
+            StoreError::new(StoreErrorKind::Invalid, "inbox", message).hint("name it: `inbox.table` in its layout")
+        );
+    };
+    let (table, columns) = there(inner, &inbox.table).await?;
+    let writer = Writer { columns: &columns, ..inner.writer() };
+    let name = |name: &crate::layout::Name| writer.text(&Place::column(name.clone()));
+    let is_it = |consumer_at: &str, id_at: &str| {
+        format!("{} = {consumer_at} and {} = {id_at}", name(&inbox.consumer), name(&inbox.id))
+    };
+    let delete = format!("delete from {} as t where {} returning 'gone'", table.quoted(), is_it("$1", "$2"));
+    let delete = Statement::new(delete).bind(consumer).bind(id);
+    let condition = format!("exists (select 1 from {} t where {})", table.quoted(), is_it("$7", "$8"));
+    let entry = record_if(inner, actor, "inbox.forget", &format!("{consumer} {id}"), 1, &condition);
+    let entry = entry.bind(consumer).bind(id);
+    let found = inner.ground.run("inbox", vec![entry, delete]).await?;
+    Ok(found.get(1).is_some_and(|rows| !rows.is_empty()))
+}
 
 pub(super) async fn list(
     inner: &Inner,
@@ -18,11 +51,7 @@ pub(super) async fn list(
     limit: usize,
 ) -> Result<Vec<InboxRow>, StoreError> {
     let Some(inbox) = &inner.layout.inbox else { return Ok(Vec::new()) };
-    let Some((table, columns)) = inner.ground.table(&inbox.table).await? else {
-        let message = format!("store {:?} has no table {}", inner.name, inbox.table);
-        return Err(StoreError::new(StoreErrorKind::NotFound, "inbox", message)
-            .hint("correct `inbox.table` in its layout, or leave it out"));
-    };
+    let (table, columns) = there(inner, &inbox.table).await?;
     let writer = Writer { columns: &columns, ..inner.writer() };
     let name = |name: &crate::layout::Name| writer.text(&Place::column(name.clone()));
     let at = match &inbox.at {

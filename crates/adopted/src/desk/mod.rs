@@ -4,27 +4,31 @@ mod actions;
 mod audit;
 mod dead;
 mod events;
+mod groups;
 mod inbox;
 mod keys;
+mod minutes;
 mod prune;
 mod query;
+mod replays;
 mod routes;
+mod step;
 mod tokens;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use postroom_core::view::{
-    ActionRow, Affected, AuditRow, BlockedKey, DeliveryRow, EventRow, InboxRow, Pruned, RelayRow, RouteDetail,
-    StoreRow, Timeline,
+    ActionRow, Affected, AuditRow, BlockedKey, DeadGroup, DeliveryRow, EventRow, InboxRow, MinuteRow, Pruned, RelayRow,
+    ReplayKind, ReplayRow, ReplayState, RouteDetail, StoreRow, Timeline,
 };
 use postroom_core::{
-    Actor, Desk, Event, NewToken, Page, ReplayOptions, Retention, RouteDefinition, Selection, StoreError,
-    StoreErrorKind, TokenRow,
+    Actor, Desk, Event, NewToken, Page, ReplayChange, ReplayOrder, Retention, RouteDefinition, Selection, StoreError,
+    StoreErrorKind, Timestamp, TokenRow,
 };
 
 use crate::store::Inner;
-use dead::Act;
 
 /// An adopted table as an operator sees it.
 pub(crate) struct AdoptedDesk(pub(crate) Arc<Inner>);
@@ -56,6 +60,10 @@ impl Desk for AdoptedDesk {
         routes::list(&self.0).await
     }
 
+    async fn minutes(&self, route: Option<&str>, from: Timestamp) -> Result<Vec<MinuteRow>, StoreError> {
+        minutes::list(&self.0, route, from).await
+    }
+
     async fn relays(&self) -> Result<Vec<RelayRow>, StoreError> {
         routes::all_relays(&self.0).await
     }
@@ -80,16 +88,41 @@ impl Desk for AdoptedDesk {
         dead::list(&self.0, which, after, limit).await
     }
 
-    async fn replay_dead(&self, which: &Selection, how: ReplayOptions, actor: &Actor) -> Result<Affected, StoreError> {
-        dead::act(&self.0, Act::ReplayDead, which, how, actor).await
+    async fn dead_groups(&self, which: &Selection, limit: usize) -> Result<Vec<DeadGroup>, StoreError> {
+        groups::dead(&self.0, which, limit).await
     }
 
     async fn discard_dead(&self, which: &Selection, dry_run: bool, actor: &Actor) -> Result<Affected, StoreError> {
-        dead::act(&self.0, Act::Discard, which, ReplayOptions { dry_run, ..ReplayOptions::default() }, actor).await
+        dead::discard(&self.0, which, dry_run, actor).await
     }
 
-    async fn replay(&self, which: &Selection, how: ReplayOptions, actor: &Actor) -> Result<Affected, StoreError> {
-        dead::act(&self.0, Act::Replay, which, how, actor).await
+    async fn preview_replay(
+        &self,
+        what: ReplayKind,
+        which: &Selection,
+        inbox_window: Option<Duration>,
+    ) -> Result<Affected, StoreError> {
+        replays::preview(&self.0, what, which, inbox_window).await
+    }
+
+    async fn start_replay(&self, order: &ReplayOrder, actor: &Actor) -> Result<ReplayRow, StoreError> {
+        replays::start(&self.0, order, actor).await
+    }
+
+    async fn step_replay(&self, id: &str, at_most: u64) -> Result<ReplayRow, StoreError> {
+        step::step(&self.0, id, at_most).await
+    }
+
+    async fn replays(&self, state: Option<ReplayState>, limit: usize) -> Result<Vec<ReplayRow>, StoreError> {
+        replays::list(&self.0, state, limit).await
+    }
+
+    async fn replay(&self, id: &str) -> Result<Option<ReplayRow>, StoreError> {
+        replays::one(&self.0, id).await
+    }
+
+    async fn change_replay(&self, id: &str, change: ReplayChange, actor: &Actor) -> Result<bool, StoreError> {
+        replays::change(&self.0, id, change, actor).await
     }
 
     async fn blocked_keys(&self, route: Option<&str>, limit: usize) -> Result<Vec<BlockedKey>, StoreError> {
@@ -106,6 +139,10 @@ impl Desk for AdoptedDesk {
 
     async fn inbox(&self, consumer: Option<&str>, id: Option<&str>, limit: usize) -> Result<Vec<InboxRow>, StoreError> {
         inbox::list(&self.0, consumer, id, limit).await
+    }
+
+    async fn forget_inbox(&self, consumer: &str, id: &str, actor: &Actor) -> Result<bool, StoreError> {
+        inbox::forget(&self.0, consumer, id, actor).await
     }
 
     async fn audit(&self) -> Result<Vec<AuditRow>, StoreError> {

@@ -18,8 +18,14 @@ pub(super) async fn prune(inner: &Inner, retention: &Retention, dry_run: bool) -
     if let Some(keep) = retention.delivered.filter(|_| inner.layout.prunes) {
         pruned.events = rows(inner, keep, dry_run).await?;
     }
+    if !dry_run {
+        minutes(inner).await?;
+    }
     if let Some(keep) = retention.attempts {
         pruned.attempts = attempts(inner, keep, dry_run).await?;
+        if !dry_run {
+            replays(inner, keep).await?;
+        }
     }
     Ok(pruned)
 }
@@ -79,6 +85,23 @@ async fn attempts(inner: &Inner, keep: Duration, dry_run: bool) -> Result<u64, S
     let found = inner.ground.run("prune", vec![statement]).await?;
     let rows = found.into_iter().next().unwrap_or_default();
     Ok(if dry_run { rows.first().map(|row| number(row, 0)).unwrap_or_default() } else { rows.len() as u64 })
+}
+
+/// Sums of minutes that are a day old.
+async fn minutes(inner: &Inner) -> Result<(), StoreError> {
+    let writer = inner.writer();
+    let delete = format!("delete from {} where minute < {}", writer.own("adopted_stat"), writer.at_micros("$1"));
+    let day = micros_ago(Duration::from_hours(24));
+    inner.ground.run("prune", vec![Statement::new(delete).bind(day)]).await.map(drop)
+}
+
+/// Replays that have ended, which are few.
+async fn replays(inner: &Inner, keep: Duration) -> Result<(), StoreError> {
+    let writer = inner.writer();
+    let (table, before) = (writer.own("adopted_replay"), writer.at_micros("$2"));
+    let delete = format!("delete from {table} where layout = $1 and ended_at < {before}");
+    let delete = Statement::new(delete).bind(&inner.layout_name).bind(micros_ago(keep));
+    inner.ground.run("prune", vec![delete]).await.map(drop)
 }
 
 fn micros_ago(keep: Duration) -> String {

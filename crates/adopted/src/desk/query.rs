@@ -66,6 +66,26 @@ impl<'a> Query<'a> {
         Ok(found.into_iter().next().unwrap_or_default())
     }
 
+    /// The next rows behind one, in order: position and id. Where rows have no position of their own, in order of ids.
+    pub(super) async fn page(
+        mut self,
+        after: Option<&(i64, String)>,
+        at_most: usize,
+    ) -> Result<Vec<(i64, String)>, StoreError> {
+        let position = if self.has_positions() { self.position() } else { "cast(0 as bigint)".to_owned() };
+        let row = self.row();
+        if let Some((last, id)) = after {
+            let (last, id) = (self.value(last.to_string()), self.value(id));
+            self.and(format!("({position}, {row}) > (cast({last} as bigint), {id})"));
+        }
+        let statement = format!(
+            "select cast({position} as text), {row} {} order by {position}, {row} limit {at_most}",
+            self.from()
+        );
+        let rows = self.fetch("rows", statement).await?;
+        Ok(rows.iter().filter_map(|row| Some((number(row, 0), text(row, 1)?))).collect())
+    }
+
     /// When it happened, as the database's own.
     pub(super) fn occurred_at(&self) -> String {
         match self.inner.layout.occurred_at(&self.inner.columns) {
@@ -201,10 +221,18 @@ impl<'a> Query<'a> {
 
     /// The number that lists go by: the row's own, or its time in microseconds.
     pub(super) fn position(&self) -> String {
-        use crate::sql::columns::Holds;
-        let layout = &self.inner.layout;
-        let is_number = self.inner.columns.get(&layout.row).is_some_and(|column| column.holds == Holds::Integer);
-        if is_number { self.writer.of(&layout.row) } else { self.writer.whole_micros(&self.appended_at()) }
+        let row = &self.inner.layout.row;
+        if self.has_numbers() { self.writer.of(row) } else { self.writer.whole_micros(&self.appended_at()) }
+    }
+
+    /// Whether the position of a row stays what it is: a row without a number and a time has that of the moment.
+    pub(super) fn has_positions(&self) -> bool {
+        self.has_numbers() || self.inner.layout.appended_at(&self.inner.columns).is_some()
+    }
+
+    fn has_numbers(&self) -> bool {
+        let row = self.inner.columns.get(&self.inner.layout.row);
+        row.is_some_and(|column| column.holds == crate::sql::columns::Holds::Integer)
     }
 }
 

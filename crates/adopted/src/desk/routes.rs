@@ -334,8 +334,9 @@ pub(super) async fn forget(inner: &Inner, route: &str, actor: &Actor) -> Result<
     let gone = Statement::new(format!("delete from {} where name = $1", writer.own("adopted_route"))).bind(route);
     let aside =
         Statement::new(format!("delete from {} where layout = $1", writer.own("sidecar"))).bind(&inner.layout_name);
+    let stat = Statement::new(format!("delete from {} where route = $1", writer.own("adopted_stat"))).bind(route);
     let entry = record(inner, actor, "route.forget", route, 0);
-    inner.ground.run("forget", vec![gone, aside, entry]).await.map(drop)
+    inner.ground.run("forget", vec![gone, aside, stat, entry]).await.map(drop)
 }
 
 fn from_word<T: DeserializeOwned>(word: Option<String>) -> Result<T, StoreError> {

@@ -56,12 +56,30 @@ pub(super) fn counted_apart(layout: &Layout, writer: &Writer<'_>) -> Vec<String>
     counts(layout, writer, &agree).to_vec()
 }
 
-/// Adds so many deliveries: in all, and in this minute.
-fn counts(layout: &Layout, writer: &Writer<'_>, many: &str) -> [String; 2] {
-    let minute = match writer.dialect {
+fn minute(writer: &Writer<'_>) -> &'static str {
+    match writer.dialect {
         Dialect::Postgres => "date_trunc('minute', statement_timestamp())",
         Dialect::Sqlite => "cast($2 as integer) / 60000000 * 60000000",
-    };
+    }
+}
+
+/// Adds failed tries to what this minute saw. Fields: `state`.
+pub(super) fn failed(layout: &Layout, writer: &Writer<'_>) -> String {
+    format!(
+        "insert into {} as s (route, minute, retried, dead) select $4, {}, \
+         count(case when x.state = 'retrying' then 1 end), count(case when x.state = 'dead' then 1 end) \
+         from {} where {} having count(*) > 0 on conflict (route, minute) do update set \
+         retried = s.retried + excluded.retried, dead = s.dead + excluded.dead",
+        writer.own("adopted_stat"),
+        minute(writer),
+        writer.unpacked("$3", &["state"]),
+        ours(layout, writer)
+    )
+}
+
+/// Adds so many deliveries: in all, and in this minute.
+fn counts(layout: &Layout, writer: &Writer<'_>, many: &str) -> [String; 2] {
+    let minute = minute(writer);
     let total = format!("update {} set delivered = delivered + {many} where name = $4", writer.own("adopted_route"));
     let stat = format!(
         "insert into {} as s (route, minute, delivered) select $4, {minute}, {many} where {} \

@@ -122,9 +122,9 @@ pub(crate) fn back(
     writer: &Writer<'_>,
     log: &LogTable,
     columns: &Columns,
-    anybody: &str,
+    fence: &str,
 ) -> Vec<String> {
     let values = with_the_rest(writer, super::operate::afresh(layout, writer).values(writer), columns);
-    let condition = format!("{} = {} and {anybody}", writer.of(&layout.row), writer.row_id(&layout.row, "x.id"));
+    let condition = format!("{} = {} and {fence}", writer.of(&layout.row), writer.row_id(&layout.row, "x.id"));
     moved(layout, writer, (&log.table, &layout.table), &values, &["id", "after", "attempts"], &condition).texts()
 }

@@ -13,9 +13,17 @@ use crate::layout::{Layout, Name, Place, State, TableName};
 /// In place of a lease; names what a statement may not need.
 const ANYBODY: &str = "$1 is not null and $2 is not null";
 
-fn update(layout: &Layout, writer: &Writer<'_>, new: &Assignments) -> String {
+/// That a replay (`$4`) runs and stands where it was found (`$5`).
+fn fence(writer: &Writer<'_>) -> String {
+    let replays = writer.own("adopted_replay");
     format!(
-        "update {} as t set {} from {} where {} = {} and {ANYBODY} returning {}",
+        "{ANYBODY} and exists (select 1 from {replays} p where p.id = $4 and p.cursor = $5 and p.state = 'running')"
+    )
+}
+
+fn update(layout: &Layout, writer: &Writer<'_>, new: &Assignments, condition: &str) -> String {
+    format!(
+        "update {} as t set {} from {} where {} = {} and {condition} returning {}",
         layout.table.quoted(),
         new.text(writer),
         writer.unpacked("$3", &["id", "after", "attempts"]),
@@ -25,27 +33,31 @@ fn update(layout: &Layout, writer: &Writer<'_>, new: &Assignments) -> String {
     )
 }
 
-/// Pending again: moved back from the log where there is one, copied where replays are rows of their own.
+/// A step of a replay. Pending again: moved back from the log where there is one, copied where replays are rows of their
+/// own. The first statement brings the rows that are.
 pub(crate) fn replayed(layout: &Layout, writer: &Writer<'_>, log: &Columns) -> Vec<String> {
-    match &layout.log {
-        Some(table) => super::moved::back(layout, writer, table, log, ANYBODY),
-        None if layout.replay_suffix.is_some() => vec![copied(layout, writer)],
-        None => vec![pending_again(layout, writer)],
-    }
+    let fence = fence(writer);
+    let mut statements = match &layout.log {
+        Some(table) => super::moved::back(layout, writer, table, log, &fence),
+        None if layout.replay_suffix.is_some() => vec![copied(layout, writer, &fence)],
+        None => vec![pending_again(layout, writer, &fence)],
+    };
+    statements.push(super::settle::clear(writer, &fence));
+    statements
 }
 
 /// Pending again, with no failed tries.
-fn pending_again(layout: &Layout, writer: &Writer<'_>) -> String {
+fn pending_again(layout: &Layout, writer: &Writer<'_>, fence: &str) -> String {
     let mut new = afresh(layout, writer);
     if new.is_empty() {
         // Nothing to write: being there is being pending.
         new.set(&Place::column(layout.row.clone()), New::Number(writer.of(&layout.row)));
     }
-    update(layout, writer, &new)
+    update(layout, writer, &new, fence)
 }
 
 /// A pending row of the same event beside each, with the next number. The old ones stay as they are.
-fn copied(layout: &Layout, writer: &Writer<'_>) -> String {
+fn copied(layout: &Layout, writer: &Writer<'_>, fence: &str) -> String {
     let mut new = afresh(layout, writer);
     if let Some(place) = layout.appended_at(writer.columns).filter(|place| place.path.is_empty()) {
         new.set(&place, New::Moment(writer.now("$2")));
@@ -74,7 +86,7 @@ fn copied(layout: &Layout, writer: &Writer<'_>) -> String {
     let (columns, values): (Vec<String>, Vec<String>) =
         values.into_iter().map(|(name, value)| (name.quoted(), value)).unzip();
     format!(
-        "insert into {} ({}) select {} from {} t join {} on {} = {} where {ANYBODY} on conflict do nothing returning {}",
+        "insert into {} ({}) select {} from {} t join {} on {} = {} where {fence} on conflict do nothing returning {}",
         layout.table.quoted(),
         columns.join(", "),
         values.join(", "),
@@ -110,7 +122,7 @@ pub(super) fn afresh(layout: &Layout, writer: &Writer<'_>) -> Assignments {
 /// Done, though nobody delivered it.
 pub(crate) fn done(layout: &Layout, writer: &Writer<'_>) -> String {
     let new = delivered(layout, writer);
-    if new.is_empty() { delete(layout, writer) } else { update(layout, writer, &new) }
+    if new.is_empty() { delete(layout, writer) } else { update(layout, writer, &new, ANYBODY) }
 }
 
 /// Gone, of what is done or dead.

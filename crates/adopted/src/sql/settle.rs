@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::assign::{Assignments, New};
 use super::columns::Columns;
-use super::mark::{Mark, counted_apart};
+use super::mark::{self, Mark, counted_apart};
 use super::{Writer, claim, literal, made, moved, pending};
 use crate::ground::Dialect;
 use crate::layout::{Death, Layout, Place, State};
@@ -33,6 +33,8 @@ pub(crate) struct Settles {
     pub(crate) attempts: Arc<str>,
     /// Counts what is about to be delivered, where `done` does not. Fields: `id`, `fence`.
     pub(crate) count: Vec<Arc<str>>,
+    /// Counts what failed. Fields: `state`.
+    pub(crate) failed: Arc<str>,
 }
 
 /// What each field of a list is called.
@@ -59,6 +61,7 @@ impl Settles {
             clear: made(clear(writer, &ours)),
             attempts: made(attempts(layout, writer)),
             count: all(counted_apart(layout, writer)),
+            failed: made(mark::failed(layout, writer)),
         }
     }
 }

@@ -98,14 +98,4 @@ create table {schema}.adopted_stat (
   primary key (route, minute)
 );
 
--- Who may ask a relay over HTTP. Of a token only its hash is kept.
-create table {schema}.adopted_token (
-  name       text not null primary key,
-  hash       text not null unique,
-  role       text not null check (role in ('viewer', 'operator', 'admin')),
-  created_at timestamptz not null,
-  created_by text not null,
-  expires_at timestamptz
-);
-
 insert into {schema}.adopted_meta (name, value) values ('schema_version', '1');

@@ -8,9 +8,31 @@ use postroom_core::{Schema, SchemaStatus, SchemaStep, StoreError, StoreErrorKind
 use crate::ground::{Dialect, Ground, Statement};
 use crate::layout::{Layout, Name, TableName};
 
+/// A step for each database. A released step is never edited.
+struct Step {
+    name: &'static str,
+    postgres: &'static str,
+    sqlite: &'static str,
+}
+
+/// Step n stands at n − 1.
+const STEPS: &[Step] = &[
+    Step { name: "beside adopted tables", postgres: include_str!("postgres.sql"), sqlite: include_str!("sqlite.sql") },
+    Step { name: "replays and tokens", postgres: include_str!("postgres_2.sql"), sqlite: include_str!("sqlite_2.sql") },
+];
+
 /// The version this build needs.
-pub(crate) const NEEDS: i64 = 1;
-const STEP: &str = "beside adopted tables";
+#[allow(clippy::cast_possible_wrap, reason = "a handful of steps")]
+pub(crate) const NEEDS: i64 = STEPS.len() as i64;
+
+/// The steps that tables of this version lack, with their numbers.
+fn missing(version: i64) -> impl Iterator<Item = (i64, &'static Step)> {
+    (1..).zip(STEPS).filter(move |(number, _)| *number > version)
+}
+
+fn described((version, step): (i64, &Step), applied: bool) -> SchemaStep {
+    SchemaStep { version, name: step.name.to_owned(), applied }
+}
 
 /// The tables of one adopted store.
 pub(crate) struct AdoptedSchema {
@@ -32,44 +54,38 @@ impl AdoptedSchema {
         Ok(self.ground.table(table).await?.is_none().then_some((table, sql.as_str())))
     }
 
-    fn script(&self) -> String {
-        match self.ground.dialect() {
-            Dialect::Postgres => {
-                include_str!("postgres.sql").replace("{schema}", &Name::new(self.ground.schema()).quoted())
-            }
-            Dialect::Sqlite => include_str!("sqlite.sql").to_owned(),
-        }
-    }
-
-    fn undo(&self) -> String {
+    /// What brings tables of this version to the one this build needs.
+    fn script(&self, version: i64) -> String {
         let schema = Name::new(self.ground.schema()).quoted();
-        let tables =
-            ["meta", "route", "relay", "attempt", "audit", "stat", "token"].map(|table| format!("adopted_{table}"));
-        let all = tables.into_iter().chain(["sidecar".to_owned()]);
-        match self.ground.dialect() {
-            Dialect::Postgres => {
-                let drops: Vec<String> = all.map(|table| format!("drop table {schema}.{table};\n")).collect();
-                let functions =
-                    "drop function {schema}.adopted_json(text);\ndrop function {schema}.adopted_time(text);\n";
-                drops.concat() + &functions.replace("{schema}", &schema)
-            }
-            Dialect::Sqlite => {
-                let drops: Vec<String> = all.map(|table| format!("drop table postroom_{table};\n")).collect();
-                drops.concat()
-            }
+        let text = |(_, step): (i64, &Step)| match self.ground.dialect() {
+            Dialect::Postgres => step.postgres.replace("{schema}", &schema),
+            Dialect::Sqlite => step.sqlite.to_owned(),
+        };
+        missing(version).map(text).collect::<Vec<_>>().join("\n")
+    }
+
+    /// What undoes one step.
+    fn undo(&self, step: i64) -> String {
+        let schema = Name::new(self.ground.schema()).quoted();
+        match (self.ground.dialect(), step) {
+            (Dialect::Postgres, 1) => include_str!("postgres.down.sql").replace("{schema}", &schema),
+            (Dialect::Postgres, _) => include_str!("postgres_2.down.sql").replace("{schema}", &schema),
+            (Dialect::Sqlite, 1) => include_str!("sqlite.down.sql").to_owned(),
+            (Dialect::Sqlite, _) => include_str!("sqlite_2.down.sql").to_owned(),
         }
     }
 
-    /// Makes our own tables, if they are not there.
-    async fn beside(&self) -> Result<Option<SchemaStep>, StoreError> {
-        if self.version().await? >= NEEDS {
-            return Ok(None);
+    /// Makes our own tables what this build needs, if they are not.
+    async fn beside(&self) -> Result<Vec<SchemaStep>, StoreError> {
+        let version = self.version().await?;
+        if version >= NEEDS {
+            return Ok(Vec::new());
         }
-        if let Err(error) = self.ground.script("migrate", self.script()).await {
+        if let Err(error) = self.ground.script("migrate", self.script(version)).await {
             // Another relay may have been quicker.
-            return if self.version().await? >= NEEDS { Ok(None) } else { Err(error) };
+            return if self.version().await? >= NEEDS { Ok(Vec::new()) } else { Err(error) };
         }
-        Ok(Some(SchemaStep { version: NEEDS, name: STEP.to_owned(), applied: true }))
+        Ok(missing(version).map(|step| described(step, true)).collect())
     }
 
     async fn version(&self) -> Result<i64, StoreError> {
@@ -92,12 +108,12 @@ impl AdoptedSchema {
         Ok(value.and_then(|value| value.parse().ok()).unwrap_or_default())
     }
 
-    /// Makes the tables if they are not there; fails when they are of another version.
+    /// Makes the tables what this build needs; fails when they are not and it may not.
     pub(crate) async fn ensure(&self, may_create: bool) -> Result<(), StoreError> {
         let ensured = self.ensured(may_create).await;
         let Err(error) = ensured else { return Ok(()) };
-        // Of tables that are there only the grants are missing.
-        let script = if self.version().await.is_ok_and(|version| version == 0) { self.script() } else { String::new() };
+        // Where no step is missing it is only the grants.
+        let script = self.version().await.map(|version| self.script(version)).unwrap_or_default();
         Err(super::rights::explained(error, self.ground.as_ref(), &script).await)
     }
 
@@ -105,13 +121,18 @@ impl AdoptedSchema {
         let error = |message: String| StoreError::new(StoreErrorKind::Schema, "open", message);
         match self.version().await? {
             NEEDS => Ok(()),
-            0 if may_create => self.beside().await.map(drop),
+            older if older < NEEDS && may_create => self.beside().await.map(drop),
             0 => Err(error(format!("the tables that store {:?} keeps beside the adopted one are missing", self.store))
                 .hint("run `postroom store migrate up`, or `postroom store migrate plan` to apply it yourself")),
-            newer => Err(error(format!(
-                "the tables beside the adopted one are at version {newer}, this build needs {NEEDS}"
-            ))
-            .hint("run the newer build that made them")),
+            other => {
+                let message =
+                    format!("the tables beside the adopted one are at version {other}, this build needs {NEEDS}");
+                Err(error(message).hint(if other < NEEDS {
+                    "run `postroom store migrate up`, or `postroom store migrate plan` to apply it yourself"
+                } else {
+                    "run the newer build that made them"
+                }))
+            }
         }
     }
 }
@@ -120,13 +141,13 @@ impl AdoptedSchema {
 impl Schema for AdoptedSchema {
     async fn status(&self) -> Result<SchemaStatus, StoreError> {
         let version = self.version().await?;
-        let steps = vec![SchemaStep { version: NEEDS, name: STEP.to_owned(), applied: version >= NEEDS }];
+        let steps = missing(0).map(|step| described(step, step.0 <= version)).collect();
         Ok(SchemaStatus { store: self.store.clone(), version, needs: NEEDS, steps })
     }
 
     async fn plan(&self) -> Result<String, StoreError> {
         let owners = self.missing_table().await?.map(|(_, sql)| sql.to_owned()).unwrap_or_default();
-        Ok(owners + &if self.version().await? == 0 { self.script() } else { String::new() })
+        Ok(owners + &self.script(self.version().await?))
     }
 
     async fn up(&self) -> Result<Vec<SchemaStep>, StoreError> {
@@ -140,10 +161,9 @@ impl Schema for AdoptedSchema {
     }
 
     async fn down(&self) -> Result<Vec<SchemaStep>, StoreError> {
-        if self.version().await? == 0 {
-            return Ok(Vec::new());
-        }
-        self.ground.script("migrate", self.undo()).await?;
-        Ok(vec![SchemaStep { version: NEEDS, name: STEP.to_owned(), applied: false }])
+        let version = self.version().await?;
+        let Some(step) = missing(0).find(|(number, _)| *number == version) else { return Ok(Vec::new()) };
+        self.ground.script("migrate", self.undo(version)).await?;
+        Ok(vec![described(step, false)])
     }
 }

@@ -80,14 +80,4 @@ create table postroom_adopted_stat (
   primary key (route, minute)
 ) without rowid;
 
--- Who may ask a relay over HTTP. Of a token only its hash is kept.
-create table postroom_adopted_token (
-  name       text not null primary key,
-  hash       text not null unique,
-  role       text not null check (role in ('viewer', 'operator', 'admin')),
-  created_at integer not null,
-  created_by text not null,
-  expires_at integer
-);
-
 insert into postroom_adopted_meta (name, value) values ('schema_version', '1');

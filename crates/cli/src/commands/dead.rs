@@ -1,16 +1,16 @@
 //! `postroom dead`: deliveries that were given up; look, send again, or let go.
 
-use postroom_core::ReplayOptions;
-use postroom_core::view::{Affected, DeliveryRow};
+use postroom_core::view::{Affected, DeliveryRow, ReplayKind};
+use postroom_core::{DEAD_GROUPED_MAX, ReplayOrder};
 
 use crate::actor::actor;
 use crate::app::App;
 use crate::args::{Reason, StoreArg, help};
 use crate::commands::event::{find, render};
-use crate::commands::preview;
-use crate::commands::replay::rate;
+use crate::commands::replay::How;
 use crate::commands::which::WhichDead;
-use crate::confirm::confirm;
+use crate::commands::{preview, replays};
+use crate::confirm::confirm_many;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::{Table, dash, note};
 use crate::when;
@@ -19,6 +19,7 @@ use crate::when;
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum DeadCommand {
     Ls(LsArgs),
+    Groups(GroupsArgs),
     Show(ShowArgs),
     Replay(ReplayDeadArgs),
     Discard(DiscardArgs),
@@ -40,6 +41,19 @@ pub(crate) struct LsArgs {
     store: StoreArg,
 }
 
+/// Count dead letters by route, code and type: what died of the same is one line
+#[derive(Debug, clap::Args)]
+#[command(after_help = help!(store: "postroom dead groups", "postroom dead groups --route mailer -o json"))]
+pub(crate) struct GroupsArgs {
+    #[command(flatten)]
+    which: WhichDead,
+    /// Most groups
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    limit: usize,
+    #[command(flatten)]
+    store: StoreArg,
+}
+
 /// Show why an event became a dead letter: every try on every route that gave it up
 #[derive(Debug, clap::Args)]
 #[command(after_help = help!(store: "postroom dead show 0199a3f2-7c1e-7d3a-9b58-6f2f0f6f1c11"))]
@@ -56,7 +70,7 @@ pub(crate) struct ShowArgs {
 
 /// Make dead letters due again, with their attempts back at 0 and the same ids
 #[derive(Debug, clap::Args)]
-#[command(after_help = help!(ask:
+#[command(after_help = help!(replay:
     "postroom dead replay --route mailer --dry-run",
     "postroom dead replay 0199a3f2-7c1e-7d3a-9b58-6f2f0f6f1c11",
     "postroom dead replay --code exec.timeout --rate 50/s --reason 'mail server is back' --yes",
@@ -64,9 +78,8 @@ pub(crate) struct ShowArgs {
 pub(crate) struct ReplayDeadArgs {
     #[command(flatten)]
     which: WhichDead,
-    /// Deliveries per second, for instance 50/s [default: all at once]
-    #[arg(long, value_name = "RATE", value_parser = rate)]
-    rate: Option<f64>,
+    #[command(flatten)]
+    how: How,
     #[command(flatten)]
     reason: Reason,
     #[command(flatten)]
@@ -91,6 +104,7 @@ pub(crate) struct DiscardArgs {
 pub(crate) async fn run(app: &App, command: DeadCommand) -> Outcome {
     match command {
         DeadCommand::Ls(args) => ls(app, &args).await,
+        DeadCommand::Groups(args) => groups(app, &args).await,
         DeadCommand::Show(args) => show(app, &args).await,
         DeadCommand::Replay(args) => replay(app, &args).await,
         DeadCommand::Discard(args) => discard(app, &args).await,
@@ -128,6 +142,35 @@ fn table(rows: &[DeliveryRow]) -> Table {
     table
 }
 
+async fn groups(app: &App, args: &GroupsArgs) -> Outcome {
+    let config = app.config()?;
+    let opened = app.open(&config, &args.store).await?;
+    args.which.deliveries.check(&opened).await?;
+    let groups = opened.desk().dead_groups(&args.which.selection(), args.limit).await?;
+    app.global.output.list(&groups, || {
+        let columns = ["count", "keys", "route", "code", "type", "first", "last", "error", "sample"];
+        let mut table = Table::new(&columns, &[0, 1]);
+        for group in &groups {
+            table.row([
+                group.count.to_string(),
+                group.keys.to_string(),
+                group.route.clone(),
+                dash(group.code.as_ref()),
+                group.event_type.clone(),
+                when::seconds(group.first_at),
+                when::seconds(group.last_at),
+                dash(group.error.as_ref()),
+                group.sample.clone(),
+            ]);
+        }
+        table
+    })?;
+    if app.is_table() && groups.iter().map(|group| group.count).sum::<u64>() >= DEAD_GROUPED_MAX {
+        note(&format!("of the newest {DEAD_GROUPED_MAX} dead letters; there may be more"))?;
+    }
+    Ok(Exit::Done)
+}
+
 async fn show(app: &App, args: &ShowArgs) -> Outcome {
     let config = app.config()?;
     let desk = app.open(&config, &args.store).await?.desk();
@@ -146,14 +189,13 @@ async fn replay(app: &App, args: &ReplayDeadArgs) -> Outcome {
     let opened = app.open(&config, &args.store).await?;
     args.which.deliveries.check(&opened).await?;
     let (desk, which, actor) = (opened.desk(), args.which.selection(), actor(&args.reason));
-    let how = ReplayOptions { rate: args.rate, dry_run: true, inbox_window: config.retention.inbox };
-    let preview = desk.replay_dead(&which, how, &actor).await?;
+    let preview = desk.preview_replay(ReplayKind::Dead, &which, config.retention.inbox).await?;
     if !go_on(app, &preview, "replay", "Replay")? {
         return Ok(Exit::Done);
     }
-    let done = desk.replay_dead(&which, ReplayOptions { dry_run: false, ..how }, &actor).await?;
-    app.global.output.one(&done, || format!("replayed {}", preview::affected(&done)))?;
-    Ok(Exit::Done)
+    let total = preview.deliveries;
+    let order = ReplayOrder { what: ReplayKind::Dead, which, rate: args.how.rate, allow_duplicates: false, total };
+    replays::begin(app, &*desk, &order, preview, &actor, args.how.detach).await
 }
 
 async fn discard(app: &App, args: &DiscardArgs) -> Outcome {
@@ -182,6 +224,6 @@ pub(crate) fn go_on(app: &App, preview: &Affected, verb: &str, question: &str) -
         return Ok(false);
     }
     note(&format!("this will {verb} {what}"))?;
-    confirm(&app.global, &format!("{question} {what}?"))?;
+    confirm_many(&app.global, &format!("{question} {what}?"), preview.deliveries)?;
     Ok(true)
 }

@@ -1,14 +1,17 @@
 //! `postroom route`: what there is, stop one, let it go on, try it, forget it.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
-use postroom_core::view::RouteDetail;
+use postroom_core::Timestamp;
+use postroom_core::view::{MinuteRow, RouteDetail};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::actor::actor;
 use crate::app::{self, App};
 use crate::args::{Reason, StoreArg, help};
-use crate::commands::{probe, status};
+use crate::commands::{probe, spark, status};
 use crate::confirm::confirm;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::{count, note};
@@ -79,10 +82,23 @@ async fn ls(app: &App, store: &StoreArg) -> Outcome {
     Ok(Exit::Done)
 }
 
+/// A route, and what it did in the last hour.
+#[derive(Serialize)]
+struct Shown {
+    #[serde(flatten)]
+    detail: RouteDetail,
+    minutes: Vec<MinuteRow>,
+}
+
 async fn show(app: &App, args: &RouteArgs) -> Outcome {
     let config = app.config()?;
-    let detail = app.open(&config, &args.store).await?.route(&args.route).await?;
-    app.global.output.one(&detail, || render(&detail))?;
+    let opened = app.open(&config, &args.store).await?;
+    let detail = opened.route(&args.route).await?;
+    let now = Timestamp::now();
+    let hour = now.checked_sub(Duration::from_mins(59)).unwrap_or(now);
+    let minutes = opened.desk().minutes(Some(&args.route), hour).await?;
+    let shown = Shown { detail, minutes };
+    app.global.output.one(&shown, || render(&shown.detail) + &spark::hour(&shown.minutes, now))?;
     Ok(Exit::Done)
 }
 

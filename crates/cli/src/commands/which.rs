@@ -10,7 +10,7 @@ use crate::commands::event::find;
 use crate::exit::Failed;
 
 /// Which events.
-#[derive(Debug, Clone, Default, Args)]
+#[derive(Debug, Clone, Default, PartialEq, Args)]
 pub(crate) struct WhichEvents {
     /// Event type; `*` at the end stands for any rest
     #[arg(long = "type", value_name = "PATTERN", value_parser = pattern)]
@@ -48,7 +48,7 @@ impl WhichEvents {
 }
 
 /// Which deliveries.
-#[derive(Debug, Clone, Default, Args)]
+#[derive(Debug, Clone, Default, PartialEq, Args)]
 pub(crate) struct WhichDeliveries {
     /// Event ids; none is any
     #[arg(value_name = "ID")]

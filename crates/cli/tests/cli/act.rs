@@ -151,3 +151,23 @@ fn migrating_twice_changes_nothing_and_registers_new_routes() {
     let second = world.json(&["store", "migrate", "up"]);
     assert!(second["applied"].as_array().unwrap().is_empty() && second["registered"].as_array().unwrap().is_empty());
 }
+
+#[test]
+fn an_acceptance_is_forgotten_only_when_confirmed() {
+    let world = World::new();
+    world.sql("insert into postroom_inbox (consumer, id) values ('mailer', 'a'), ('search', 'a')");
+    let forget = ["inbox", "forget", "a", "--consumer", "mailer"];
+    let said = world.run(&forget);
+    assert_eq!((said.code, said.stdout.as_str()), (4, ""), "{}", said.stderr);
+    assert!(said.stderr.contains("its work is done once more"), "{}", said.stderr);
+    assert_eq!(world.json(&[&forget[..], &["--dry-run"]].concat())["forgotten"], false);
+    assert_eq!(world.json(&["inbox", "show", "a"]).as_array().unwrap().len(), 2);
+    assert_eq!(world.json(&[&forget[..], &["--yes", "--reason", "lost"]].concat())["forgotten"], true);
+    assert_eq!(world.json(&["inbox", "show", "a"])[0]["consumer"], "search");
+    let action = &world.json(&["audit", "--actions"])[0];
+    assert_eq!((&action["action"], &action["subject"]), (&"inbox.forget".into(), &"mailer a".into()));
+    let said = world.run(&[&forget[..], &["--yes"]].concat());
+    assert_eq!(said.code, 1, "{}", said.stderr);
+    assert!(said.stderr.contains("search"), "{}", said.stderr);
+    assert_eq!(world.run(&["inbox", "forget", "b", "--consumer", "mailer", "--yes"]).code, 1);
+}

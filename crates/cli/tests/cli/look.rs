@@ -177,7 +177,9 @@ fn a_reader_that_goes_away_ends_it_quietly() {
 #[test]
 fn the_plan_is_sql_and_changes_nothing() {
     let world = World::new();
-    world.ok(&["store", "migrate", "down", "--yes"]);
+    for _ in 0..2 {
+        world.ok(&["store", "migrate", "down", "--yes"]);
+    }
     let plan = world.ok(&["store", "migrate", "plan"]);
     assert!(plan.contains("create table"), "{plan}");
     assert_eq!(world.json(&["store", "migrate", "status"])["version"], 0);
@@ -232,4 +234,39 @@ fn a_monitoring_system_gets_one_line_and_one_code() {
     assert_eq!((gone.code, gone.stdout.contains("critical")), (2, true), "{}", gone.stdout);
     world.write("postroom.toml", "nonsense");
     assert_eq!(world.run(&["check"]).code, 3);
+}
+
+#[test]
+fn dead_letters_are_counted_by_what_they_died_of() {
+    let world = World::new();
+    for (id, kind, key) in [("a", "order.bad", "o-1"), ("b", "order.bad", "o-2"), ("c", "held.bad", "h-1")] {
+        world.append(id, kind, key);
+    }
+    world.ok(&["relay", "run", "--drain"]);
+    let groups = world.json(&["dead", "groups"]);
+    assert_eq!(groups.as_array().unwrap().len(), 2, "{groups}");
+    assert_eq!(
+        (&groups[0]["count"], &groups[0]["keys"], &groups[0]["route"]),
+        (&2.into(), &2.into(), &"mailer".into())
+    );
+    assert_eq!((&groups[0]["code"], &groups[0]["type"]), (&"exec.error".into(), &"order.bad".into()));
+    assert_eq!((&groups[0]["sample"], &groups[0]["error"]), (&"b".into(), &"no such address".into()));
+    assert_eq!(world.json(&["dead", "groups", "--route", "held"])[0]["count"], 1);
+    let table = world.ok(&["dead", "groups"]);
+    assert!(table.lines().nth(1).is_some_and(|line| line.contains("no such address")), "{table}");
+}
+
+#[test]
+fn a_route_shows_what_it_did_in_the_last_hour() {
+    let world = World::new();
+    world.append("a", "order.placed", "o-1");
+    world.append("b", "order.bad", "o-2");
+    world.ok(&["relay", "run", "--drain"]);
+    let shown = world.json(&["route", "show", "mailer"]);
+    let sum =
+        |what: &str| shown["minutes"].as_array().unwrap().iter().filter_map(|row| row[what].as_u64()).sum::<u64>();
+    assert_eq!((sum("delivered"), sum("retried"), sum("dead")), (1, 0, 1), "{shown}");
+    let text = world.ok(&["route", "show", "mailer"]);
+    assert!(text.contains("█ delivered 1, at most 1 event a minute") || text.contains("█  delivered 1"), "{text}");
+    assert!(text.contains("failed 1"), "{text}");
 }

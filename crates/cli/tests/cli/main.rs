@@ -22,6 +22,7 @@ mod manual;
 mod postgres;
 mod pull;
 mod relay;
+mod replays;
 mod traces;
 #[cfg(feature = "webhook")]
 mod webhook;

@@ -46,7 +46,9 @@ fn a_file_that_is_no_database_is_3_and_stays_as_it_is() {
 #[test]
 fn a_database_without_our_tables_is_4_with_the_command_that_makes_them() {
     let world = World::new();
-    assert_eq!(world.run(&["store", "migrate", "down", "--yes"]).code, 0);
+    for _ in 0..2 {
+        assert_eq!(world.run(&["store", "migrate", "down", "--yes"]).code, 0);
+    }
     let mut all = check(&world, &["event", "ls"], 4);
     all.push_str(&check(&world, &["relay", "run", "--drain"], 4));
     insta::assert_snapshot!(all);

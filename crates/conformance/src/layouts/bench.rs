@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use postroom_adopted::{Adopted, AdoptedOptions, Dialect, Ground, Layout, Migrate, Statement};
+use postroom_core::view::ReplayKind;
 use postroom_core::{
-    Budget, Delivery, Desk, Failure, Limits, Receipt, RelayIdentity, RouteDefinition, RouteHealth, Settlement, Source,
-    Standing, Store, StoreError, Take, Verdict,
+    Actor, Budget, Delivery, Desk, Failure, Limits, Receipt, RelayIdentity, RouteDefinition, RouteHealth, Selection,
+    Settlement, Source, Standing, Store, StoreError, Take, Verdict, replay_at_once,
 };
 
 use super::Sample;
@@ -95,6 +96,12 @@ impl Bench {
             "dead_letter_events where first_seen_at <= last_seen_at and payload is not null",
         )
         .await
+    }
+
+    /// Sends again what is selected; how many that are.
+    pub async fn replay(&self, what: ReplayKind, which: &Selection) -> u64 {
+        let operator = Actor { name: "op".to_owned(), reason: None };
+        replay_at_once(&*self.desk, what, which, &operator).await.unwrap().map_or(0, |row| row.done)
     }
 
     /// A relay that serves the route.

@@ -133,13 +133,11 @@ pub async fn a_dead_row_is_a_dead_letter_and_never_comes_again_by_itself(bench: 
 pub async fn a_second_death_brings_the_letter_in_the_tables_own_table_up_to_date(bench: &Bench) {
     bench.insert(1, None).await;
     let worker = bench.worker("a").await;
-    let actor = postroom_core::Actor { name: "op".to_owned(), reason: None };
     for _ in 0..2 {
         let taken = worker.take_all().await;
         worker.settle([(&taken[0], dead(1))]).await;
         worker.settle([(&taken[0], dead(1))]).await;
-        let all = postroom_core::Selection::default();
-        bench.desk.replay_dead(&all, postroom_core::ReplayOptions::default(), &actor).await.unwrap();
+        bench.replay(postroom_core::view::ReplayKind::Dead, &postroom_core::Selection::default()).await;
     }
     let expected = if bench.sample == Sample::Words { vec!["row-0 order.placed it's bad 2"] } else { Vec::new() };
     assert_eq!(bench.letters().await, expected);

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use postroom_adopted::layout::{DeadTable, Name, Place, TableName};
 use postroom_adopted::{Dialect, Layout};
-use postroom_core::{Actor, ReplayOptions, Selection};
+use postroom_core::Selection;
+use postroom_core::view::ReplayKind;
 use serde_json::Value;
 
 use super::bench::{Bench, dead, delivered, ids, retry};
@@ -186,8 +187,7 @@ async fn counted(bench: &Bench, json: &str, place: &str) {
     check("d", 1).await;
     assert!(worker.take_all().await.is_empty());
     assert_eq!(bench.desk.routes().await.unwrap()[0].status.dead, held.len() as u64);
-    let actor = Actor { name: "op".to_owned(), reason: None };
-    bench.desk.replay_dead(&Selection::default(), ReplayOptions::default(), &actor).await.unwrap();
+    bench.replay(ReplayKind::Dead, &Selection::default()).await;
     worker.settle(all(0).await.iter().map(|delivery| (delivery, delivered()))).await;
     worker.0.release().await.unwrap();
 }

@@ -1,9 +1,18 @@
 //! Operators use the same commands as on the native log.
 
-use postroom_core::{Actor, Page, ReplayOptions, Retention, Selection, StoreErrorKind, Verdict};
+use std::time::Duration;
+
+use postroom_core::view::ReplayKind::{Dead, Settled};
+use postroom_core::view::{MinuteRow, ReplayState};
+use postroom_core::{
+    Actor, Page, ReplayChange, ReplayOrder, Retention, Selection, Store as _, StoreErrorKind, Verdict,
+};
 
 use super::Sample;
-use super::bench::{Bench, ROUTE, dead, delivered, ids};
+use super::bench::{Bench, ROUTE, dead, delivered, ids, retry};
+
+/// Longer than any test.
+const LONG: Duration = Duration::from_hours(1);
 
 fn operator() -> Actor {
     Actor { name: "op".to_owned(), reason: Some("because".to_owned()) }
@@ -29,12 +38,10 @@ pub async fn dead_letters_are_replayed_with_their_attempts_at_nought(bench: &Ben
     let worker = bench.worker("a").await;
     let taken = worker.take().await.deliveries;
     worker.settle([(&taken[0], dead(3)), (&taken[1], delivered())]).await;
-    let dry = ReplayOptions { dry_run: true, ..ReplayOptions::default() };
     let all = Selection::default();
-    assert_eq!(bench.desk.replay_dead(&all, dry, &operator()).await.unwrap().deliveries, 1);
-    assert!(worker.take_all().await.is_empty(), "a dry run changes nothing");
-    let done = bench.desk.replay_dead(&all, ReplayOptions::default(), &operator()).await.unwrap();
-    assert_eq!(done.deliveries, 1);
+    assert_eq!(bench.desk.preview_replay(Dead, &all, None).await.unwrap().deliveries, 1);
+    assert!(worker.take_all().await.is_empty(), "a preview changes nothing");
+    assert_eq!(bench.replay(Dead, &all).await, 1);
     let again = worker.take_all().await;
     assert_eq!((ids(&again), again[0].attempts), (vec!["row-0"], 0));
     let actions = bench.desk.actions(10).await.unwrap();
@@ -50,8 +57,9 @@ pub async fn what_was_delivered_is_replayed_by_what_it_is(bench: &Bench) {
     let taken = worker.take().await.deliveries;
     worker.settle(taken.iter().map(|delivery| (delivery, delivered()))).await;
     let which = Selection { from: Some("2026-01-02T03:00:01Z".parse().unwrap()), ..Selection::default() };
-    let done = bench.desk.replay(&which, ReplayOptions::default(), &operator()).await.unwrap();
-    assert_eq!((done.deliveries, done.keys), (2, 1));
+    let preview = bench.desk.preview_replay(Settled, &which, None).await.unwrap();
+    assert_eq!((preview.deliveries, preview.keys), (2, 1));
+    assert_eq!(bench.replay(Settled, &which).await, 2);
     assert_eq!(ids(&worker.take_all().await), ["k-1", "k-2"]);
 }
 
@@ -63,10 +71,8 @@ pub async fn a_replay_ends_though_a_relay_delivers_beside_it(bench: &Bench) {
     let worker = bench.worker("a").await;
     let first = worker.take_all().await;
     worker.settle(first.iter().map(|delivery| (delivery, delivered()))).await;
-    let replay = async {
-        let all = Selection::default();
-        bench.desk.replay(&all, ReplayOptions::default(), &operator()).await.unwrap().deliveries
-    };
+    let all = Selection::default();
+    let replay = bench.replay(Settled, &all);
     let relay = async {
         loop {
             let again = worker.take_all().await;
@@ -79,6 +85,87 @@ pub async fn a_replay_ends_though_a_relay_delivers_beside_it(bench: &Bench) {
         () = relay => unreachable!("it never ends"),
     };
     assert_eq!(replayed, 5);
+}
+
+pub async fn a_replay_goes_step_by_step_and_stops_when_it_is_told_to(bench: &Bench) {
+    if bench.sample == Sample::Presence {
+        return;
+    }
+    bench.insert(6, None).await;
+    let worker = bench.worker("a").await;
+    let first = worker.take_all().await;
+    worker.settle(first.iter().map(|delivery| (delivery, delivered()))).await;
+    let order =
+        ReplayOrder { what: Settled, which: Selection::default(), rate: None, allow_duplicates: true, total: 6 };
+    let desk = &bench.desk;
+    let begun = desk.start_replay(&order, &operator()).await.unwrap();
+    assert_eq!((begun.state, begun.done, &begun.selection), (ReplayState::Running, 0, &order.which));
+    assert_eq!((begun.rate, begun.allow_duplicates, begun.reason.as_deref()), (None, true, Some("because")));
+    assert!(worker.take_all().await.is_empty(), "nothing is pending before the first step");
+    assert_eq!(desk.step_replay(&begun.id, 2).await.unwrap().done, 2);
+    let again = worker.take_all().await;
+    assert_eq!(ids(&again), ["row-0", "row-1"]);
+    worker.settle(again.iter().map(|delivery| (delivery, delivered()))).await;
+    assert!(desk.change_replay(&begun.id, ReplayChange::Pause, &operator()).await.unwrap());
+    assert_eq!(desk.step_replay(&begun.id, 2).await.unwrap().done, 2);
+    assert!(desk.change_replay(&begun.id, ReplayChange::Resume, &operator()).await.unwrap());
+    assert_eq!(desk.step_replay(&begun.id, 2).await.unwrap().done, 4);
+    assert_eq!(ids(&worker.take_all().await), ["row-2", "row-3"]);
+    assert!(desk.change_replay(&begun.id, ReplayChange::Cancel, &operator()).await.unwrap());
+    let ended = desk.step_replay(&begun.id, 2).await.unwrap();
+    assert_eq!((ended.done, ended.state, ended.ended_at.is_some()), (4, ReplayState::Cancelled, true));
+    let resumed = desk.change_replay(&begun.id, ReplayChange::Resume, &operator()).await.unwrap_err();
+    assert_eq!(resumed.kind, StoreErrorKind::Conflict);
+    assert!(desk.replays(Some(ReplayState::Running), 10).await.unwrap().is_empty());
+    assert_eq!(desk.replays(None, 10).await.unwrap(), [ended]);
+    let actions = desk.actions(10).await.unwrap();
+    let said: Vec<(&str, u64)> = actions.iter().map(|row| (row.action.as_str(), row.count)).collect();
+    assert_eq!(said, [("replay.cancel", 4), ("replay.resume", 2), ("replay.pause", 2), ("replay", 6)]);
+    assert_eq!(desk.step_replay("none", 1).await.unwrap_err().kind, StoreErrorKind::NotFound);
+}
+
+pub async fn several_work_on_one_replay_and_no_row_is_pending_twice(bench: &Bench) {
+    if bench.sample == Sample::Presence {
+        return;
+    }
+    bench.insert(12, None).await;
+    let worker = bench.worker("a").await;
+    let first = worker.take_all().await;
+    worker.settle(first.iter().map(|delivery| (delivery, delivered()))).await;
+    let order =
+        ReplayOrder { what: Settled, which: Selection::default(), rate: None, allow_duplicates: false, total: 12 };
+    let id = bench.desk.start_replay(&order, &operator()).await.unwrap().id;
+    let work = async || loop {
+        let row = bench.desk.step_replay(&id, 2).await.unwrap();
+        if row.state != ReplayState::Running {
+            return row.done;
+        }
+    };
+    assert_eq!(tokio::join!(work(), work(), work()), (12, 12, 12));
+    let mut again = worker.take_all().await;
+    assert_eq!(again.len(), 12);
+    again.sort_by(|a, b| a.event.id.cmp(&b.event.id));
+    again.dedup_by(|a, b| a.event.id == b.event.id);
+    assert_eq!(again.len(), 12);
+}
+
+pub async fn tables_of_an_older_build_are_brought_up_to_date(bench: &Bench) {
+    bench.insert(1, None).await;
+    let worker = bench.worker("a").await;
+    let taken = worker.take_all().await;
+    worker.settle([(&taken[0], dead(1))]).await;
+    worker.0.release().await.unwrap();
+    let schema = bench.store.schema().unwrap();
+    assert_eq!(schema.down().await.unwrap()[0].version, 2);
+    assert_eq!(schema.status().await.unwrap().version, 1);
+    let bench = bench.reopened(bench.sample.layout()).await;
+    assert_eq!(schema.status().await.unwrap().version, 2);
+    assert_eq!(bench.replay(Dead, &Selection::default()).await, 1, "what was there is still there");
+    for version in [2, 1] {
+        assert_eq!(schema.down().await.unwrap()[0].version, version);
+    }
+    assert!(schema.down().await.unwrap().is_empty());
+    assert_eq!(schema.up().await.unwrap().len(), 2);
 }
 
 pub async fn words_of_others_are_counted_and_those_nobody_declared_are_a_difference(bench: &Bench) {
@@ -108,6 +195,55 @@ pub async fn what_consumers_accepted_is_shown(bench: &Bench) {
     let accepted = bench.desk.inbox(None, Some("row-0"), 10).await.unwrap();
     assert_eq!((accepted.len(), accepted[0].consumer.as_str()), (1, "mailer"));
     assert!(bench.desk.inbox(Some("other"), None, 10).await.unwrap().is_empty());
+}
+
+pub async fn an_acceptance_that_is_forgotten_is_gone(bench: &Bench) {
+    if bench.sample != Sample::Words {
+        let refused = bench.desk.forget_inbox("mailer", "row-0", &operator()).await.unwrap_err();
+        assert_eq!(refused.kind, StoreErrorKind::Invalid);
+        return;
+    }
+    let table = if bench.ground.dialect() == postroom_adopted::Dialect::Postgres { "public." } else { "" };
+    let rows = "('row-0', 'mailer'), ('row-0', 'billing')";
+    bench.execute(&format!("insert into {table}processed_events (event_id, consumer_name) values {rows}")).await;
+    assert!(bench.desk.forget_inbox("mailer", "row-0", &operator()).await.unwrap());
+    assert!(!bench.desk.forget_inbox("mailer", "row-0", &operator()).await.unwrap());
+    let left = bench.desk.inbox(None, Some("row-0"), 10).await.unwrap();
+    assert_eq!((left.len(), left[0].consumer.as_str()), (1, "billing"));
+    let actions = bench.desk.actions(10).await.unwrap();
+    assert_eq!((actions.len(), actions[0].action.as_str(), actions[0].count), (1, "inbox.forget", 1));
+}
+
+pub async fn what_the_route_did_is_counted_per_minute_and_dead_letters_by_cause(bench: &Bench) {
+    bench.insert(4, None).await;
+    let worker = bench.worker("a").await;
+    let from = postroom_core::Timestamp::now();
+    let taken = worker.take_all().await;
+    worker.settle([(&taken[0], delivered()), (&taken[1], retry(1, LONG))]).await;
+    worker.settle([(&taken[2], dead(1)), (&taken[3], dead(1))]).await;
+    // A minute may begin in between.
+    let rows = bench.desk.minutes(Some(ROUTE), from).await.unwrap();
+    let sum = |count: fn(&MinuteRow) -> u64| rows.iter().map(count).sum::<u64>();
+    assert_eq!((sum(|row| row.delivered), sum(|row| row.retried), sum(|row| row.dead)), (1, 1, 2), "{rows:?}");
+    assert!(rows.iter().all(|row| row.minute.as_second() % 60 == 0 && row.minute <= from + LONG), "{rows:?}");
+    assert!(bench.desk.minutes(Some("other"), from).await.unwrap().is_empty());
+    assert!(bench.desk.minutes(None, from + 2 * LONG).await.unwrap().is_empty());
+    let table = if bench.ground.dialect() == postroom_adopted::Dialect::Postgres {
+        "postroom.adopted_stat set minute = minute - interval '25 hours'"
+    } else {
+        "postroom_adopted_stat set minute = minute - 90000000000"
+    };
+    bench.execute(&format!("update {table}")).await;
+    bench.desk.prune(&Retention::default(), false).await.unwrap();
+    assert!(bench.desk.minutes(None, postroom_core::Timestamp::UNIX_EPOCH).await.unwrap().is_empty());
+
+    let groups = bench.desk.dead_groups(&Selection::default(), 10).await.unwrap();
+    assert_eq!(groups.len(), 1, "{groups:?}");
+    let group = &groups[0];
+    assert_eq!((group.route.as_str(), group.count, group.code.as_deref()), (ROUTE, 2, Some("test.bad")));
+    assert_eq!((group.sample.as_str(), group.error.as_deref()), ("row-3", Some("it's bad")));
+    let other = Selection { code: Some("other".to_owned()), ..Selection::default() };
+    assert!(bench.desk.dead_groups(&other, 10).await.unwrap().is_empty());
 }
 
 pub async fn a_discarded_dead_letter_is_gone_for_good(bench: &Bench) {
@@ -143,7 +279,7 @@ pub async fn retention_removes_what_is_done_and_nothing_else(bench: &Bench) {
     let worker = bench.worker("a").await;
     let taken = worker.take().await.deliveries;
     worker.settle([(&taken[0], delivered()), (&taken[1], dead(1)), (&taken[2], Verdict::Returned)]).await;
-    let retention = Retention { delivered: Some(std::time::Duration::from_secs(1)), ..Retention::default() };
+    let retention = Retention { delivered: Some(Duration::from_secs(1)), ..Retention::default() };
     assert_eq!(bench.desk.prune(&retention, true).await.unwrap().events, 1);
     assert_eq!(bench.desk.prune(&retention, false).await.unwrap().events, 1);
     assert_eq!(bench.seen("row-0").await, "gone");

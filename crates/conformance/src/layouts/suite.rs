@@ -85,6 +85,11 @@ macro_rules! layout_suite {
                     dead_letters_are_replayed_with_their_attempts_at_nought
                     what_was_delivered_is_replayed_by_what_it_is
                     a_replay_ends_though_a_relay_delivers_beside_it
+                    a_replay_goes_step_by_step_and_stops_when_it_is_told_to
+                    several_work_on_one_replay_and_no_row_is_pending_twice
+                    tables_of_an_older_build_are_brought_up_to_date
+                    an_acceptance_that_is_forgotten_is_gone
+                    what_the_route_did_is_counted_per_minute_and_dead_letters_by_cause
                     words_of_others_are_counted_and_those_nobody_declared_are_a_difference
                     a_discarded_dead_letter_is_gone_for_good
                     rows_are_listed_and_audited
@@ -131,6 +136,11 @@ macro_rules! layout_suite {
                     what_was_delivered_is_replayed_by_what_it_is
                     a_dead_row_that_was_made_pending_by_hand_is_a_dead_letter_no_more
                     a_replay_ends_though_a_relay_delivers_beside_it
+                    a_replay_goes_step_by_step_and_stops_when_it_is_told_to
+                    several_work_on_one_replay_and_no_row_is_pending_twice
+                    tables_of_an_older_build_are_brought_up_to_date
+                    an_acceptance_that_is_forgotten_is_gone
+                    what_the_route_did_is_counted_per_minute_and_dead_letters_by_cause
                     words_of_others_are_counted_and_those_nobody_declared_are_a_difference
                     what_consumers_accepted_is_shown
                     a_discarded_dead_letter_is_gone_for_good

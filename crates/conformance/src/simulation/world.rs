@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::SignedDuration;
+use postroom_core::view::ReplayKind;
 use postroom_core::{
-    Actor, Clock, DeliveryState, Desk, Event, Filter, OnDead, OnFailure, Outbox, ReplayOptions, RouteDefinition,
-    Selection, Start,
+    Actor, Clock, DeliveryState, Desk, Event, Filter, OnDead, OnFailure, Outbox, RouteDefinition, Selection, Start,
+    replay_at_once,
 };
 use postroom_memory::{Memory, MemoryOptions};
 use postroom_testing::TokioClock;
@@ -237,7 +238,7 @@ impl World {
     async fn replay_dead(&self) {
         let dead = self.store.dead(&Selection::default(), 0, usize::MAX).await.expect("memory lists");
         self.touch(dead.into_iter().map(|row| (row.route, row.id)));
-        let replayed = self.store.replay_dead(&Selection::default(), ReplayOptions::default(), &operator()).await;
+        let replayed = replay_at_once(&self.store, ReplayKind::Dead, &Selection::default(), &operator()).await;
         replayed.expect("memory replays");
     }
 

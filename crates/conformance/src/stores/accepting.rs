@@ -3,7 +3,7 @@
 use futures_util::poll;
 use postroom_core::{Acceptance, CONSUMER_BYTES_MAX, Inbox, Outbox, StoreErrorKind};
 
-use super::bench::{event, route};
+use super::bench::{actor, event, route};
 use super::{Bench, StoreHarness};
 
 async fn accept<H: StoreHarness>(s: &Bench<H>, consumer: &str, id: &str) -> Acceptance {
@@ -110,4 +110,20 @@ pub async fn a_consumer_without_a_name_or_with_too_long_a_one_is_refused<H: Stor
     }
     assert_eq!(s.store().accept(&mut tx, "billing", "e-1").await.unwrap(), Acceptance::New);
     s.harness.commit(tx).await;
+}
+
+pub async fn what_is_forgotten_is_accepted_once_more<H: StoreHarness>(s: &Bench<H>) {
+    for consumer in ["billing", "shipping"] {
+        assert_eq!(accept(s, consumer, "e-1").await, Acceptance::New);
+    }
+    assert!(s.desk().forget_inbox("billing", "e-1", &actor()).await.unwrap());
+    assert!(!s.desk().forget_inbox("billing", "e-1", &actor()).await.unwrap(), "it is forgotten already");
+    assert!(!s.desk().forget_inbox("nobody", "e-1", &actor()).await.unwrap());
+    let actions = s.desk().actions(10).await.unwrap();
+    assert_eq!(actions.len(), 1, "what changed nothing is not in the audit");
+    let action = &actions[0];
+    assert_eq!((action.action.as_str(), action.subject.as_str(), action.count), ("inbox.forget", "billing e-1", 1));
+    assert_eq!(accept(s, "billing", "e-1").await, Acceptance::New);
+    assert_eq!(accept(s, "billing", "e-1").await, Acceptance::Duplicate);
+    assert_eq!(accept(s, "shipping", "e-1").await, Acceptance::Duplicate);
 }

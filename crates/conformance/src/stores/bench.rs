@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use postroom_core::view::{DeliveryRow, RouteDetail, RouteTimeline};
+use postroom_core::view::{Affected, DeliveryRow, ReplayKind, RouteDetail, RouteTimeline};
 use postroom_core::{
     Actor, Budget, Delivery, Desk, Event, Failure, LaneTerm, Outbox, Receipt, RelayIdentity, RouteDefinition,
-    RouteHealth, Selection, Settlement, Source, Standing, Start, Store, StoreError, Take, Verdict,
+    RouteHealth, Selection, Settlement, Source, Standing, Start, Store, StoreError, Take, Verdict, replay_at_once,
 };
 
 use super::{Settings, StoreHarness};
@@ -81,6 +81,16 @@ impl<H: StoreHarness> Bench<H> {
 
     pub(super) async fn dead(&self) -> Vec<DeliveryRow> {
         self.desk().dead(&Selection::default(), 0, 1000).await.unwrap()
+    }
+
+    /// What a replay would touch.
+    pub(super) async fn preview(&self, what: ReplayKind, which: &Selection) -> Affected {
+        self.desk().preview_replay(what, which, None).await.unwrap()
+    }
+
+    /// Sends again what is selected; how many that are.
+    pub(super) async fn replay(&self, what: ReplayKind, which: &Selection) -> u64 {
+        replay_at_once(&*self.desk(), what, which, &actor()).await.unwrap().map_or(0, |row| row.done)
     }
 
     /// The audit finds nothing.

@@ -209,7 +209,7 @@ pub async fn with_hold_a_replayed_head_goes_before_its_followers<H: StoreHarness
     worker.kill(&taken[0]).await;
     worker.give_back(&taken[1..]).await;
     worker.take().await;
-    s.desk().replay_dead(&Selection::default(), postroom_core::ReplayOptions::default(), &actor()).await.unwrap();
+    s.replay(postroom_core::view::ReplayKind::Dead, &Selection::default()).await;
     assert_eq!(worker.drain().await, names("a", 1..=3));
 }
 

@@ -1,8 +1,11 @@
 //! What a desk says: status, timelines, and the audit that proves nothing was lost.
 
-use postroom_core::{Clock, Event, Filter, OnDead, RouteDefinition, Selection};
+use std::time::Duration;
 
-use super::bench::{SECOND, actor, event, events, named, received, route};
+use postroom_core::view::MinuteRow;
+use postroom_core::{Clock, Event, Filter, OnDead, Retention, RouteDefinition, Selection};
+
+use super::bench::{SECOND, actor, dead, delivered, event, events, named, received, retry, route};
 use super::{Bench, StoreHarness};
 
 pub async fn status_counts_what_should_have_been_tried<H: StoreHarness>(s: &Bench<H>) {
@@ -172,4 +175,36 @@ pub async fn the_audit_finds_an_event_that_was_lost<H: StoreHarness>(_: &Bench<H
         let rows = s.desk().audit().await.unwrap();
         assert!(rows.iter().any(|row| !row.differences.is_empty()), "{rows:?}");
     }
+}
+
+pub async fn what_a_route_did_is_counted_per_minute_for_a_day<H: StoreHarness>(s: &Bench<H>) {
+    const MINUTE: Duration = Duration::from_mins(1);
+    let from = s.harness.clock().now();
+    s.append(&[event("a", 1), event("b", 1), event("c", 1), event("d", 1)]).await;
+    let worker = s.serve(&route()).await;
+    let taken = worker.take().await;
+    let of = |key: &str| taken.iter().find(|d| d.event.ordering_key() == Some(key)).unwrap();
+    worker.settle(&[delivered(of("a")), delivered(of("b")), retry(of("c"), SECOND), dead(of("d"))]).await;
+    // A keeper looks every minute; some stores count then.
+    let minutes = async |from| {
+        s.desk().prune(&Retention::default(), false).await.unwrap();
+        s.desk().minutes(None, from).await.unwrap()
+    };
+    s.pass(MINUTE);
+    let rows = minutes(from).await;
+    let sum = |count: fn(&MinuteRow) -> u64| rows.iter().map(count).sum::<u64>();
+    assert_eq!((sum(|row| row.delivered), sum(|row| row.retried), sum(|row| row.dead)), (2, 1, 1), "{rows:?}");
+    assert!(rows.iter().all(|row| row.route == "all" && row.minute.as_second() % 60 == 0), "{rows:?}");
+    worker.renew().await;
+    assert_eq!(worker.drain().await, ["c-1"]);
+    s.pass(MINUTE);
+    let later = minutes(s.harness.clock().now().checked_sub(MINUTE).unwrap()).await;
+    assert_eq!(later.iter().map(|row| row.delivered).sum::<u64>(), 1, "{later:?}");
+    assert!(s.desk().minutes(Some("other"), from).await.unwrap().is_empty());
+    assert_eq!(s.desk().minutes(Some("all"), from).await.unwrap(), minutes(from).await);
+    s.pass(24 * 60 * MINUTE);
+    s.pass(2 * MINUTE);
+    let left = minutes(from).await;
+    assert!(left.iter().all(|row| row.delivered + row.retried + row.dead == 0), "{left:?}");
+    assert!(left.len() <= 2, "{left:?}");
 }

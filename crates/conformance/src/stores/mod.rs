@@ -23,6 +23,7 @@ pub mod replaying;
 pub mod retaining;
 pub mod routes;
 pub mod settling;
+pub mod stepping;
 mod suite;
 pub mod taking;
 

@@ -1,6 +1,7 @@
 //! Dead letters and replays: looked at, sent again, given up for good.
 
-use postroom_core::{DeliveryState, Pattern, ReplayOptions, Selection};
+use postroom_core::view::ReplayKind::{Dead, Settled};
+use postroom_core::{DeliveryState, Event, Pattern, Selection};
 
 use super::bench::{SECOND, actor, event, events, ids, named, names, route, sorted};
 use super::{Bench, StoreHarness, Worker};
@@ -45,14 +46,42 @@ pub async fn dead_letters_are_found_by_what_they_are<H: StoreHarness>(s: &Bench<
     assert_eq!(count(types).await, 3);
 }
 
-pub async fn a_dry_run_counts_and_changes_nothing<H: StoreHarness>(s: &Bench<H>) {
+pub async fn dead_letters_of_one_cause_are_one_group<H: StoreHarness>(s: &Bench<H>) {
+    let _worker = three_dead(s).await;
+    s.pass(SECOND);
+    let other = s.serve(&named("other")).await;
+    s.append(&[event("a", 2), Event::new("order.paid").key("a").id("a-3")]).await;
+    for taken in other.take().await {
+        match taken.event.id.as_str() {
+            "a-2" | "a-3" => other.kill(&taken).await,
+            _ => other.deliver(&[taken]).await,
+        };
+    }
+    let groups = s.desk().dead_groups(&Selection::default(), 10).await.unwrap();
+    let seen: Vec<_> = groups.iter().map(|g| (g.route.as_str(), g.event_type.as_str(), g.count, g.keys)).collect();
+    assert_eq!(
+        seen,
+        [("all", "order.placed", 3, 3), ("other", "order.paid", 1, 1), ("other", "order.placed", 1, 1)],
+        "the largest first"
+    );
+    assert!(groups.iter().all(|group| group.code.as_deref() == Some("test.permanent")), "{groups:?}");
+    assert_eq!((groups[2].sample.as_str(), groups[2].error.as_deref()), ("a-2", Some("never")));
+    assert!(groups[0].last_at < groups[1].first_at && groups[0].first_at <= groups[0].last_at, "{groups:?}");
+    let count = async |which: Selection, limit| s.desk().dead_groups(&which, limit).await.unwrap().len();
+    assert_eq!(count(Selection::default(), 1).await, 1);
+    assert_eq!(count(Selection { route: Some("other".to_owned()), ..Selection::default() }, 10).await, 2);
+    assert_eq!(count(Selection { code: Some("none".to_owned()), ..Selection::default() }, 10).await, 0);
+    assert_eq!(count(only(&["a-3"]), 10).await, 1);
+}
+
+pub async fn a_preview_counts_and_changes_nothing<H: StoreHarness>(s: &Bench<H>) {
     let worker = three_dead(s).await;
-    let how = ReplayOptions { dry_run: true, ..ReplayOptions::default() };
-    let affected = s.desk().replay_dead(&Selection::default(), how, &actor()).await.unwrap();
+    let affected = s.preview(Dead, &Selection::default()).await;
     assert_eq!((affected.deliveries, affected.keys, affected.routes["all"]), (3, 3, 3));
     assert!(affected.oldest.is_some());
     assert_eq!(s.desk().discard_dead(&Selection::default(), true, &actor()).await.unwrap().deliveries, 3);
-    assert_eq!(s.desk().replay(&Selection::default(), how, &actor()).await.unwrap().deliveries, 0);
+    assert_eq!(s.preview(Settled, &Selection::default()).await.deliveries, 0);
+    assert_eq!(s.replay(Settled, &Selection::default()).await, 0);
     assert!(worker.take().await.is_empty());
     assert_eq!(s.dead().await.len(), 3);
     assert!(s.desk().actions(10).await.unwrap().is_empty());
@@ -60,8 +89,7 @@ pub async fn a_dry_run_counts_and_changes_nothing<H: StoreHarness>(s: &Bench<H>)
 
 pub async fn a_replayed_dead_letter_starts_anew_and_blocks_nobody<H: StoreHarness>(s: &Bench<H>) {
     let worker = three_dead(s).await;
-    let affected = s.desk().replay_dead(&only(&["a-1"]), ReplayOptions::default(), &actor()).await.unwrap();
-    assert_eq!(affected.deliveries, 1);
+    assert_eq!(s.replay(Dead, &only(&["a-1"])).await, 1);
     assert_eq!(s.dead().await.len(), 2);
     let again = worker.take_one().await;
     assert_eq!((again.event.id.as_str(), again.attempts, again.ordered), ("a-1", 0, false));
@@ -80,7 +108,7 @@ pub async fn a_replayed_dead_letter_starts_anew_and_blocks_nobody<H: StoreHarnes
 pub async fn a_replayed_dead_letter_can_die_again<H: StoreHarness>(s: &Bench<H>) {
     let worker = three_dead(s).await;
     for _ in 0..2 {
-        s.desk().replay_dead(&only(&["b-1"]), ReplayOptions::default(), &actor()).await.unwrap();
+        s.replay(Dead, &only(&["b-1"])).await;
         worker.kill(&worker.take_one().await).await;
         assert_eq!(s.dead().await.len(), 3);
         s.agrees().await;
@@ -105,9 +133,10 @@ pub async fn delivered_events_are_sent_again_with_the_same_ids<H: StoreHarness>(
     all.drain().await;
     other.drain().await;
     let key = Selection { key: Some("a".to_owned()), ..Selection::default() };
-    let affected = s.desk().replay(&key, ReplayOptions::default(), &actor()).await.unwrap();
+    let affected = s.preview(Settled, &key).await;
     assert_eq!((affected.deliveries, affected.keys), (4, 1));
     assert_eq!((affected.routes["all"], affected.routes["other"]), (2, 2));
+    assert_eq!(s.replay(Settled, &key).await, 4);
     s.agrees().await;
     let again = all.take().await;
     assert_eq!(ids(&again), names("a", 1..=2));
@@ -115,7 +144,7 @@ pub async fn delivered_events_are_sent_again_with_the_same_ids<H: StoreHarness>(
     all.deliver(&again).await;
     assert_eq!(other.drain().await, names("a", 1..=2));
     let one = Selection { route: Some("other".to_owned()), ids: vec!["b-1".to_owned()], ..Selection::default() };
-    assert_eq!(s.desk().replay(&one, ReplayOptions::default(), &actor()).await.unwrap().deliveries, 1);
+    assert_eq!(s.replay(Settled, &one).await, 1);
     assert!(all.take().await.is_empty());
     assert_eq!(other.drain().await, ["b-1"]);
     assert_eq!(s.detail("all").await.status.delivered, 3, "a replay is not part of the counts");
@@ -125,7 +154,7 @@ pub async fn a_failed_replay_blocks_nobody_and_can_die<H: StoreHarness>(s: &Benc
     s.append(&events("a", 1..=1)).await;
     let worker = s.serve(&route()).await;
     worker.drain().await;
-    s.desk().replay(&Selection::default(), ReplayOptions::default(), &actor()).await.unwrap();
+    s.replay(Settled, &Selection::default()).await;
     worker.retry(&worker.take_one().await, 5 * SECOND).await;
     s.append(&events("a", 2..=2)).await;
     assert_eq!(worker.drain().await, ["a-2"]);
@@ -142,28 +171,11 @@ pub async fn only_what_is_settled_is_sent_again<H: StoreHarness>(s: &Bench<H>) {
     let worker = s.serve(&route()).await;
     let taken = worker.take().await;
     s.append(&events("b", 1..=1)).await;
-    let replay =
-        async || s.desk().replay(&Selection::default(), ReplayOptions::default(), &actor()).await.unwrap().deliveries;
-    assert_eq!(replay().await, 0, "one is on its way, one is not read yet");
+    let all = Selection::default();
+    assert_eq!(s.replay(Settled, &all).await, 0, "one is on its way, one is not read yet");
     worker.deliver(&taken).await;
-    assert_eq!(replay().await, 1);
+    assert_eq!(s.replay(Settled, &all).await, 1);
     assert_eq!(sorted(worker.drain().await), ["a-1", "b-1"]);
-}
-
-pub async fn a_replay_keeps_its_rate<H: StoreHarness>(s: &Bench<H>) {
-    s.append(&events("a", 1..=10)).await;
-    let worker = s.serve(&route()).await;
-    worker.drain().await;
-    let how = ReplayOptions { rate: Some(2.0), ..ReplayOptions::default() };
-    assert_eq!(s.desk().replay(&Selection::default(), how, &actor()).await.unwrap().deliveries, 10);
-    let mut came = worker.drain().await;
-    assert!(came.len() <= 2, "{came:?}");
-    for second in 1..=5 {
-        s.pass(SECOND);
-        came.extend(worker.drain().await);
-        assert!(came.len() <= 2 * second + 2, "{} after {second} seconds", came.len());
-    }
-    assert_eq!(came, names("a", 1..=10));
 }
 
 pub async fn a_replay_says_what_the_inbox_no_longer_remembers<H: StoreHarness>(s: &Bench<H>) {
@@ -172,7 +184,6 @@ pub async fn a_replay_says_what_the_inbox_no_longer_remembers<H: StoreHarness>(s
     s.append(&events("a", 3..=3)).await;
     let worker = s.serve(&route()).await;
     worker.drain().await;
-    let how = ReplayOptions { dry_run: true, inbox_window: Some(60 * SECOND), ..ReplayOptions::default() };
-    let affected = s.desk().replay(&Selection::default(), how, &actor()).await.unwrap();
+    let affected = s.desk().preview_replay(Settled, &Selection::default(), Some(60 * SECOND)).await.unwrap();
     assert_eq!((affected.deliveries, affected.older_than_inbox), (3, 2));
 }

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use postroom_core::{Inbox, Outbox, Page, ReplayOptions, Retention, Selection};
+use postroom_core::view::ReplayKind;
+use postroom_core::{Inbox, Outbox, Page, ReplayOrder, Retention, Selection};
 
-use super::bench::{SECOND, actor, event, events, named, names, received, route};
+use super::bench::{SECOND, event, events, named, names, received, route};
 use super::{Bench, StoreHarness, Worker};
 
 const DAY: Duration = Duration::from_hours(24);
@@ -65,7 +66,7 @@ pub async fn a_dead_letter_keeps_its_event<H: StoreHarness>(s: &Bench<H>) {
     assert_eq!(in_log(s).await, ["a-1", "b-1"], "also where their segment is gone");
     let shown = s.desk().event("a-1", true).await.unwrap().expect("a dead letter's event can be read");
     assert_eq!(shown.payload, Some("precious".into()));
-    s.desk().replay_dead(&Selection::default(), ReplayOptions::default(), &actor()).await.unwrap();
+    s.replay(ReplayKind::Dead, &Selection::default()).await;
     worker.renew().await;
     let again = worker.take_one().await;
     assert_eq!(&again.event.payload[..], b"precious");
@@ -133,4 +134,29 @@ pub async fn acceptances_words_tries_and_receipts_go_in_their_own_time<H: StoreH
     assert_eq!((pruned.attempts, pruned.receipts, pruned.inbox, pruned.append_keys), (0, 0, 1, 1));
     assert!(s.desk().inbox(None, None, 10).await.unwrap().is_empty());
     assert_eq!(in_log(s).await, ["a-1"], "kept for ever where nothing is said");
+}
+
+pub async fn replays_that_have_ended_go_with_the_tries<H: StoreHarness>(s: &Bench<H>) {
+    s.append(&events("a", 1..=2)).await;
+    let worker = s.serve(&route()).await;
+    worker.drain().await;
+    s.replay(ReplayKind::Settled, &Selection::default()).await;
+    let order = ReplayOrder {
+        what: ReplayKind::Settled,
+        which: Selection::default(),
+        rate: None,
+        allow_duplicates: false,
+        total: 2,
+    };
+    let open = s.desk().start_replay(&order, &super::bench::actor()).await.unwrap().id;
+    let kept = async || -> usize {
+        s.desk().prune(&Retention::default(), false).await.unwrap();
+        s.desk().replays(None, 10).await.unwrap().len()
+    };
+    s.pass(6 * DAY);
+    assert_eq!(kept().await, 2);
+    s.pass(2 * DAY);
+    assert_eq!(kept().await, 1);
+    assert!(s.desk().replay(&open).await.unwrap().is_some(), "one that may still go on stays");
+    assert_eq!(s.desk().step_replay(&open, 10).await.unwrap().done, 0, "they are on their way already");
 }

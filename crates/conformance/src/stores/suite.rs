@@ -106,15 +106,31 @@ macro_rules! store_suite {
             replaying {
                 a_dead_letter_is_shown_with_everything_known_of_it
                 dead_letters_are_found_by_what_they_are
-                a_dry_run_counts_and_changes_nothing
+                dead_letters_of_one_cause_are_one_group
+                a_preview_counts_and_changes_nothing
                 a_replayed_dead_letter_starts_anew_and_blocks_nobody
                 a_replayed_dead_letter_can_die_again
                 a_discarded_dead_letter_is_gone_and_counted
                 delivered_events_are_sent_again_with_the_same_ids
                 a_failed_replay_blocks_nobody_and_can_die
                 only_what_is_settled_is_sent_again
-                a_replay_keeps_its_rate
                 a_replay_says_what_the_inbox_no_longer_remembers
+            }
+            stepping {
+                a_replay_goes_step_by_step
+                dead_letters_are_replayed_step_by_step
+                a_step_may_end_between_two_routes_of_an_event
+                a_replay_keeps_its_rate
+                a_replay_that_nobody_stepped_for_long_keeps_its_rate
+                a_paused_replay_waits_and_a_resumed_one_goes_on_where_it_was
+                a_cancelled_replay_has_ended
+                nothing_is_made_due_after_a_pause_has_returned
+                several_work_on_one_replay_and_nothing_is_made_due_twice
+                what_comes_after_a_replay_was_asked_for_is_not_sent_again
+                a_replay_to_a_route_that_is_forgotten_ends
+                replays_are_listed_and_everything_done_to_them_is_in_the_audit
+                what_no_replay_can_be_is_refused
+                ten_thousand_are_replayed_in_bounded_steps
             }
             keys {
                 a_blocked_key_is_listed_with_its_head_and_its_reason
@@ -136,6 +152,7 @@ macro_rules! store_suite {
                 the_store_says_what_is_in_it
                 the_audit_agrees_in_the_middle_of_everything
                 the_audit_finds_an_event_that_was_lost
+                what_a_route_did_is_counted_per_minute_for_a_day
             }
             retaining {
                 events_go_when_they_are_old_and_every_route_is_done
@@ -144,6 +161,7 @@ macro_rules! store_suite {
                 numbers_never_start_again
                 a_route_registered_after_a_prune_counts_right
                 acceptances_words_tries_and_receipts_go_in_their_own_time
+                replays_that_have_ended_go_with_the_tries
             }
             accepting {
                 an_event_is_new_once_and_then_a_duplicate
@@ -157,6 +175,7 @@ macro_rules! store_suite {
                 a_duplicate_does_not_spoil_a_wider_transaction
                 an_acceptance_and_its_effect_roll_back_together
                 a_consumer_without_a_name_or_with_too_long_a_one_is_refused
+                what_is_forgotten_is_accepted_once_more
             }
             histories {
                 in_a_random_history_nothing_is_lost_and_nobody_overtakes
@@ -188,6 +207,7 @@ mod tests {
             include_str!("leasing.rs"),
             include_str!("routes.rs"),
             include_str!("replaying.rs"),
+            include_str!("stepping.rs"),
             include_str!("keys.rs"),
             include_str!("counting.rs"),
             include_str!("retaining.rs"),

@@ -91,6 +91,12 @@ pub(super) const SECTION: Section = Section {
             next: "send the number that the answer names, or `dry_run` to look first",
         },
         Code {
+            code: "http.older_than_inbox",
+            kind: "409",
+            cause: "some of what would be sent again is older than the inbox remembers",
+            next: "narrow it with `from`, or send `allow_duplicates`: consumers may do their work twice",
+        },
+        Code {
             code: "http.key_reused",
             kind: "422",
             cause: "an Idempotency-Key came with another request before",

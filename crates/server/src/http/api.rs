@@ -4,3 +4,4 @@ pub(super) mod act;
 pub(super) mod live;
 pub(super) mod look;
 pub(super) mod pull;
+pub(super) mod replay;

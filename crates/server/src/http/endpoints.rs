@@ -4,7 +4,7 @@ use axum::response::Response;
 use futures_util::future::BoxFuture;
 use postroom_core::Role;
 
-use super::api::{act, live, look, pull};
+use super::api::{act, live, look, pull, replay};
 use super::call::Call;
 use super::params::{Kind, Param, body, must, path, query};
 use super::problem::Problem;
@@ -61,6 +61,7 @@ const TENANT: Param = query("tenant", Kind::Text, "tenant");
 const CODE: Param = query("code", Kind::Text, "code of the last failure");
 const FROM: Param = query("from", Kind::Time, "occurred then or later: RFC 3339, or how long ago");
 const TO: Param = query("to", Kind::Time, "occurred before: RFC 3339, or how long ago");
+const REPLAY_ID: Param = path("id", "the replay's id");
 const REASON: Param = body("reason", Kind::Text, "why, for the audit");
 const DRY_RUN: Param = body("dry_run", Kind::Flag, "only say what would be done");
 const CONFIRM: Param =
@@ -71,7 +72,46 @@ const fn in_body(param: Param) -> Param {
 }
 
 const IDS: Param = body("ids", Kind::Texts, "ids of events");
-/// Which dead letters, and how.
+const RATE: Param =
+    body("rate", Kind::Rate, "most deliveries per second: `50/s`; as fast as it goes, if it is not given");
+
+/// Which settled events, and how they are sent again.
+static REPLAY: &[Param] = &[
+    STORE,
+    IDS,
+    in_body(OF_ROUTE),
+    in_body(TYPE),
+    in_body(KEY),
+    in_body(AGGREGATE),
+    in_body(TENANT),
+    in_body(FROM),
+    in_body(TO),
+    RATE,
+    body("allow_duplicates", Kind::Flag, "also events older than the inbox remembers"),
+    DRY_RUN,
+    CONFIRM,
+    REASON,
+];
+
+/// Which dead letters, and how they are sent again.
+static REPLAY_DEAD: &[Param] = &[
+    STORE,
+    IDS,
+    in_body(OF_ROUTE),
+    in_body(CODE),
+    in_body(TYPE),
+    in_body(KEY),
+    in_body(AGGREGATE),
+    in_body(TENANT),
+    in_body(FROM),
+    in_body(TO),
+    RATE,
+    DRY_RUN,
+    CONFIRM,
+    REASON,
+];
+
+/// Which dead letters are removed.
 static DISCARD: &[Param] = &[
     STORE,
     IDS,
@@ -131,6 +171,17 @@ pub(crate) static ENDPOINTS: &[Endpoint] = &[
         &[ROUTE, STORE],
         One("RouteDetail"),
         handler!(look::route),
+    ),
+    get(
+        "/routes/{route}/minutes",
+        "What a route did, minute by minute, for up to a day.",
+        &[
+            ROUTE,
+            STORE,
+            query("from", Kind::Time, "since then: RFC 3339, or how long ago; an hour, if it is not given"),
+        ],
+        List("MinuteRow"),
+        handler!(look::minutes),
     ),
     post(
         "/routes/{route}/pause",
@@ -210,6 +261,62 @@ pub(crate) static ENDPOINTS: &[Endpoint] = &[
         One("Affected"),
         handler!(act::discard),
     ),
+    get(
+        "/dead/groups",
+        "Dead letters by what they died of.",
+        &[STORE, OF_ROUTE, CODE, TYPE, KEY, AGGREGATE, TENANT, FROM, TO, LIMIT],
+        List("DeadGroup"),
+        handler!(look::groups),
+    ),
+    post(
+        "/dead/replay",
+        "Makes dead letters due again, with their attempts back at 0. A dry run answers what it would touch.",
+        REPLAY_DEAD,
+        Made("ReplayRow"),
+        handler!(replay::dead),
+    ),
+    get(
+        "/replays",
+        "What was sent again, newest first.",
+        &[STORE, query("state", Kind::Text, "running, paused, cancelled or done"), LIMIT],
+        List("ReplayRow"),
+        handler!(replay::list),
+    ),
+    post(
+        "/replays",
+        "Sends settled events again, with the same ids. A dry run answers what it would touch.",
+        REPLAY,
+        Made("ReplayRow"),
+        handler!(replay::settled),
+    ),
+    get("/replays/{id}", "One of them.", &[REPLAY_ID, STORE], One("ReplayRow"), handler!(replay::show)),
+    post(
+        "/replays/{id}/pause",
+        "No more for now.",
+        &[REPLAY_ID, STORE, REASON],
+        One("Changed"),
+        handler!(replay::pause),
+    ),
+    post("/replays/{id}/resume", "Goes on.", &[REPLAY_ID, STORE, REASON], One("Changed"), handler!(replay::resume)),
+    post(
+        "/replays/{id}/cancel",
+        "No more at all; what was made due stays due.",
+        &[REPLAY_ID, STORE, REASON],
+        One("Changed"),
+        handler!(replay::cancel),
+    ),
+    admin(post(
+        "/inbox/forget",
+        "Forgets that a consumer accepted an event: it does the work once more.",
+        &[
+            STORE,
+            must(body("consumer", Kind::Text, "the consumer")),
+            must(body("id", Kind::Text, "the event's id")),
+            REASON,
+        ],
+        One("Forgotten"),
+        handler!(act::forget_inbox),
+    )),
     get(
         "/inbox",
         "What consumers accepted, newest first.",

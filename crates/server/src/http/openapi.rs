@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use axum::Json;
 use postroom_core::TokenRow;
 use postroom_core::view::{
-    ActionRow, Affected, AuditRow, BlockedKey, DeliveryRow, EventRow, InboxRow, RelayRow, RouteDetail, RouteStatus,
-    StoreRow, Timeline,
+    ActionRow, Affected, AuditRow, BlockedKey, DeadGroup, DeliveryRow, EventRow, InboxRow, MinuteRow, RelayRow,
+    ReplayRow, RouteDetail, RouteStatus, StoreRow, Timeline,
 };
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
@@ -141,6 +141,9 @@ fn responses(endpoint: &Endpoint) -> Value {
     let problem = json!({ "description": "a problem, with a code that `postroom explain` explains",
         "content": { "application/problem+json": { "schema": link("Problem") } } });
     let mut responses = Map::from_iter([(status.to_owned(), answer)]);
+    if endpoint.answer == Answer::Made("ReplayRow") {
+        responses.insert("200".to_owned(), of("application/json", link("Affected")));
+    }
     for status in ["400", "401", "403", "404", "409", "413", "415", "421", "422", "503"] {
         responses.insert(status.to_owned(), problem.clone());
     }
@@ -166,6 +169,9 @@ fn schemas() -> Map<String, Value> {
     generator.subschema_for::<AuditRow>();
     generator.subschema_for::<ActionRow>();
     generator.subschema_for::<TokenRow>();
+    generator.subschema_for::<ReplayRow>();
+    generator.subschema_for::<DeadGroup>();
+    generator.subschema_for::<MinuteRow>();
     let mut schemas: Map<String, Value> = generator.take_definitions(true);
     let text = || json!({ "type": "string" });
     let number = || json!({ "type": "integer", "minimum": 0 });
@@ -184,6 +190,8 @@ fn schemas() -> Map<String, Value> {
             ),
         ),
         ("Settled", object(json!({ "settled": number(), "unknown": { "type": "array", "items": text() } }))),
+        ("Changed", object(json!({ "id": text(), "state": text(), "changed": { "type": "boolean" } }))),
+        ("Forgotten", object(json!({ "consumer": text(), "id": text(), "forgotten": { "type": "boolean" } }))),
         ("Revoked", object(json!({ "name": text(), "revoked": { "type": "boolean" } }))),
         (
             "Problem",

@@ -26,8 +26,11 @@ async fn lists_come_page_by_page_and_each_row_once() {
 async fn an_answer_is_what_the_description_says() {
     let site = Site::guarded("").await;
     let (described, operations) = operations(&site).await;
+    let made = site.ask("operator", "POST", "/api/v1/replays", Some(r#"{"type": "order.*", "rate": "5/s"}"#)).await;
+    let replay = made.json()["id"].as_str().unwrap().to_owned();
     let mut compared = 0;
     for (method, path, operation) in operations {
+        let path = path.replace("/replays/{id}", &format!("/replays/{replay}"));
         let path = path.replace("{route}", "orders").replace("{id}", "e-1");
         let Some(schema) = operation.pointer("/responses/200/content/application~1json/schema") else { continue };
         if method != "GET" {
@@ -126,4 +129,38 @@ async fn no_more_streams_than_there_are_seats() {
             break;
         }
     }
+}
+
+#[tokio::test]
+async fn a_replay_is_counted_confirmed_paused_and_cancelled() {
+    let site = Site::guarded("").await;
+    let count = site.ask("operator", "POST", "/api/v1/replays", Some(r#"{"dry_run": true}"#)).await;
+    assert_eq!((count.status, &count.json()["deliveries"]), (200, &json!(0)));
+    let wrong = site.ask("operator", "POST", "/api/v1/replays", Some(r#"{"confirm": 7}"#)).await;
+    assert_eq!(wrong.code(), "http.confirm");
+    let made = site.ask("operator", "POST", "/api/v1/replays", Some(r#"{"confirm": 0, "reason": "lost mails"}"#)).await;
+    assert_eq!((made.status, &made.json()["state"]), (201, &json!("running")), "{made:?}");
+    let id = made.json()["id"].as_str().unwrap().to_owned();
+    for (verb, state, changed) in [
+        ("pause", "paused", true),
+        ("pause", "paused", false),
+        ("resume", "running", true),
+        ("cancel", "cancelled", true),
+    ] {
+        let answer = site.ask("operator", "POST", &format!("/api/v1/replays/{id}/{verb}"), None).await;
+        assert_eq!(answer.json(), json!({ "id": id, "state": state, "changed": changed }), "{verb}");
+    }
+    let resumed = site.ask("operator", "POST", &format!("/api/v1/replays/{id}/resume"), None).await;
+    assert_eq!(resumed.code(), "http.conflict");
+    let listed = site.get("viewer", "/api/v1/replays?state=cancelled").await.json();
+    assert_eq!((&listed[0]["id"], &listed[0]["actor"]), (&json!(id), &json!("token operator")));
+    assert_eq!(site.get("viewer", "/api/v1/replays?state=running").await.json(), json!([]));
+    let actions: Vec<String> =
+        site.desk.actions(4).await.unwrap().into_iter().map(|action| action.action).rev().collect();
+    assert_eq!(actions, ["replay", "replay.pause", "replay.resume", "replay.cancel"]);
+    let dead = site.ask("operator", "POST", "/api/v1/dead/replay", Some(r#"{"code": "exec.error"}"#)).await;
+    assert_eq!((dead.status, &dead.json()["what"]), (201, &json!("dead")));
+    let unknown = r#"{"consumer": "mailer", "id": "e-1"}"#;
+    let forgotten = site.ask("admin", "POST", "/api/v1/inbox/forget", Some(unknown)).await;
+    assert_eq!(forgotten.json()["forgotten"], false);
 }

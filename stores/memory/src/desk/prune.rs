@@ -12,6 +12,10 @@ use crate::state::State;
 impl State {
     pub(super) fn prune(&mut self, retention: &Retention, dry_run: bool, now: Timestamp) -> Pruned {
         let mut pruned = Pruned::default();
+        if !dry_run {
+            let yesterday = now.as_second().div_euclid(60) - 24 * 60;
+            self.routes.values_mut().for_each(|route| route.minutes.retain(|minute, _| *minute >= yesterday));
+        }
         if let Some(cutoff) = before(now, retention.delivered) {
             // Appended in this order, so that the first one too young ends the look.
             let old = self.log.iter().take_while(|(_, row)| row.appended_at <= cutoff);
@@ -25,6 +29,9 @@ impl State {
             }
         }
         if let Some(cutoff) = before(now, retention.attempts) {
+            if !dry_run {
+                self.replays.retain(|replay| replay.ended_at().is_none_or(|at| at > cutoff));
+            }
             for lane in self.routes.values_mut().flat_map(|route| &mut route.lanes) {
                 let rows = &lane.rows;
                 let old = |number: &i64, at: Timestamp| at <= cutoff && !rows.contains_key(number);

@@ -1,50 +1,193 @@
 //! Sends again, or gives up for good: dead letters and settled events.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use postroom_core::view::Affected;
-use postroom_core::{Actor, DeliveryState, ReplayOptions, Selection, StoreError};
+use postroom_core::view::{Affected, ReplayKind, ReplayRow, ReplayState};
+use postroom_core::{
+    Actor, DeliveryState, Pace, ReplayChange, ReplayOrder, Selection, StoreError, check_selection, new_id, no_replay,
+};
 
 use crate::delivery::Parked;
-use crate::lane::later;
 use crate::route::Route;
 use crate::state::{State, no_route};
 
-/// One delivery of a selection.
+/// A replay, with how far each lane of each route had come when it was asked for.
+#[derive(Debug)]
+pub(crate) struct Replay {
+    row: ReplayRow,
+    until: BTreeMap<String, Vec<i64>>,
+    /// The last one that was made due.
+    last: Option<(i64, String)>,
+}
+
+impl Replay {
+    pub(super) fn ended_at(&self) -> Option<Timestamp> {
+        self.row.ended_at
+    }
+}
+
+/// One delivery of a selection; in order of numbers, then of routes.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Chosen {
+    number: i64,
     route: String,
     lane: usize,
-    number: i64,
 }
 
 impl State {
-    pub(super) fn replay_dead(
-        &mut self,
+    pub(super) fn preview_replay(
+        &self,
+        what: ReplayKind,
         which: &Selection,
-        how: ReplayOptions,
+        inbox_window: Option<Duration>,
+        now: Timestamp,
+    ) -> Result<Affected, StoreError> {
+        check_selection(what, which)?;
+        let chosen = match what {
+            ReplayKind::Dead => self.chosen_dead(which),
+            ReplayKind::Settled => {
+                self.check_route(which)?;
+                self.chosen_settled(which)
+            }
+        };
+        Ok(self.affected(&chosen, inbox_window, now))
+    }
+
+    pub(super) fn start_replay(
+        &mut self,
+        order: &ReplayOrder,
         actor: &Actor,
         now: Timestamp,
-    ) -> Affected {
-        let chosen = self.chosen_dead(which);
-        let affected = self.affected(&chosen, how.inbox_window, now);
-        if how.dry_run {
-            return affected;
+    ) -> Result<ReplayRow, StoreError> {
+        order.check()?;
+        if order.what == ReplayKind::Settled {
+            self.check_route(&order.which)?;
         }
-        for (nth, one) in chosen.iter().enumerate() {
-            let Some(route) = self.routes.get_mut(&one.route) else { continue };
-            route.lanes[one.lane].change(one.number, |row| {
+        let reached = |(name, route): (&String, &Route)| (name.clone(), route.lanes.iter().map(|l| l.hwm).collect());
+        let row = ReplayRow {
+            store: self.name.clone(),
+            id: new_id(),
+            what: order.what,
+            state: ReplayState::Running,
+            total: order.total,
+            done: 0,
+            rate: order.rate,
+            selection: order.which.clone(),
+            allow_duplicates: order.allow_duplicates,
+            actor: actor.name.clone(),
+            reason: actor.reason.clone(),
+            cursor: String::new(),
+            created_at: now,
+            stepped_at: Pace::begin(order.rate, now),
+            ended_at: None,
+        };
+        self.note(now, actor, order.what.action(), &order.describe(&row.id), order.total);
+        let until = self.routes.iter().map(reached).collect();
+        self.replays.push(Replay { row: row.clone(), until, last: None });
+        Ok(row)
+    }
+
+    pub(super) fn replays(&self, state: Option<ReplayState>, limit: usize) -> Vec<ReplayRow> {
+        let rows = self.replays.iter().rev().map(|replay| &replay.row);
+        rows.filter(|row| state.is_none_or(|state| row.state == state)).take(limit).cloned().collect()
+    }
+
+    pub(super) fn find_replay(&self, id: &str) -> Option<ReplayRow> {
+        self.replays.iter().find(|replay| replay.row.id == id).map(|replay| replay.row.clone())
+    }
+
+    pub(super) fn change_replay(
+        &mut self,
+        id: &str,
+        change: ReplayChange,
+        actor: &Actor,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let replay = self.replays.iter_mut().find(|replay| replay.row.id == id).ok_or_else(|| no_replay(id))?;
+        let row = &mut replay.row;
+        if !change.changes(id, row.state)? {
+            return Ok(false);
+        }
+        row.state = change.to();
+        match change {
+            // Time that passed while it was paused allows nothing.
+            ReplayChange::Resume => row.stepped_at = Pace::begin(row.rate, now),
+            ReplayChange::Cancel => row.ended_at = Some(now),
+            ReplayChange::Pause => {}
+        }
+        let done = row.done;
+        self.note(now, actor, change.action(), id, done);
+        Ok(true)
+    }
+
+    pub(super) fn step_replay(&mut self, id: &str, at_most: u64, now: Timestamp) -> Result<ReplayRow, StoreError> {
+        let n = self.replays.iter().position(|replay| replay.row.id == id).ok_or_else(|| no_replay(id))?;
+        let Replay { row, until, last } = &self.replays[n];
+        let pace = Pace::new(row.rate, row.stepped_at, now);
+        let allowed = pace.allowed(at_most);
+        if row.state != ReplayState::Running || allowed == 0 {
+            return Ok(row.clone());
+        }
+        let mut chosen = match row.what {
+            ReplayKind::Dead => self.chosen_dead(&row.selection),
+            ReplayKind::Settled => self.chosen_settled(&row.selection),
+        };
+        chosen.retain(|one| {
+            last.as_ref().is_none_or(|(number, route)| (one.number, &one.route) > (*number, route))
+                && until.get(&one.route).is_some_and(|lanes| one.number <= lanes[one.lane])
+                && (row.what == ReplayKind::Settled || self.dead_since(one) <= Some(row.created_at))
+        });
+        let ends = (chosen.len() as u64) < allowed;
+        chosen.truncate(usize::try_from(allowed).unwrap_or(usize::MAX));
+        let what = row.what;
+        for one in &chosen {
+            self.make_due(what, one, now);
+        }
+        let replay = &mut self.replays[n];
+        replay.last = chosen.last().map(|one| (one.number, one.route.clone())).or(replay.last.take());
+        let row = &mut replay.row;
+        row.cursor = replay.last.as_ref().map(|(number, route)| format!("{number} {route}")).unwrap_or_default();
+        row.done += chosen.len() as u64;
+        row.stepped_at = pace.after(chosen.len() as u64);
+        if ends {
+            (row.state, row.ended_at) = (ReplayState::Done, Some(now));
+        }
+        Ok(row.clone())
+    }
+
+    fn dead_since(&self, one: &Chosen) -> Option<Timestamp> {
+        Some(self.routes.get(&one.route)?.lanes[one.lane].rows.get(&one.number)?.since)
+    }
+
+    fn make_due(&mut self, what: ReplayKind, one: &Chosen, now: Timestamp) {
+        let (Some(route), Some(row)) = (self.routes.get_mut(&one.route), self.log.get(one.number)) else { return };
+        let lane = &mut route.lanes[one.lane];
+        match what {
+            ReplayKind::Dead => lane.change(one.number, |row| {
                 row.enter(DeliveryState::Due, now);
                 row.attempts = 0;
-                row.due_at = spaced(now, nth, how.rate);
+                row.due_at = now;
                 // The head of a held key keeps its place; any other was passed long ago and blocks nobody.
                 row.ordered = row.blocks;
-            });
+            }),
+            ReplayKind::Settled => {
+                let mut parked = Parked::new(Arc::clone(&row.event), row.appended_at, DeliveryState::Due, now);
+                parked.replay = true;
+                parked.ordered = false;
+                parked.blocks = false;
+                lane.put(one.number, parked);
+            }
         }
-        self.note(now, actor, "dead.replay", &which.describe(), affected.deliveries);
-        affected
+    }
+
+    fn check_route(&self, which: &Selection) -> Result<(), StoreError> {
+        match which.route.as_ref().filter(|name| !self.routes.contains_key(*name)) {
+            Some(name) => Err(no_route(name, "replay")),
+            None => Ok(()),
+        }
     }
 
     pub(super) fn discard_dead(&mut self, which: &Selection, dry_run: bool, actor: &Actor, now: Timestamp) -> Affected {
@@ -71,42 +214,12 @@ impl State {
         affected
     }
 
-    pub(super) fn replay(
-        &mut self,
-        which: &Selection,
-        how: ReplayOptions,
-        actor: &Actor,
-        now: Timestamp,
-    ) -> Result<Affected, StoreError> {
-        if let Some(name) = which.route.as_ref().filter(|name| !self.routes.contains_key(*name)) {
-            return Err(no_route(name, "replay"));
-        }
-        let chosen = self.chosen_settled(which);
-        let affected = self.affected(&chosen, how.inbox_window, now);
-        if how.dry_run {
-            return Ok(affected);
-        }
-        for (nth, one) in chosen.iter().enumerate() {
-            let (Some(route), Some(row)) = (self.routes.get_mut(&one.route), self.log.get(one.number)) else {
-                continue;
-            };
-            let mut parked = Parked::new(Arc::clone(&row.event), row.appended_at, DeliveryState::Due, now);
-            parked.replay = true;
-            parked.ordered = false;
-            parked.blocks = false;
-            parked.due_at = spaced(now, nth, how.rate);
-            route.lanes[one.lane].put(one.number, parked);
-        }
-        self.note(now, actor, "event.replay", &which.describe(), affected.deliveries);
-        Ok(affected)
-    }
-
     fn chosen_dead(&self, which: &Selection) -> Vec<Chosen> {
         let mut chosen: Vec<Chosen> = self
             .dead_letters(which)
             .map(|(route, lane, number)| Chosen { route: route.to_owned(), lane, number })
             .collect();
-        chosen.sort_by_key(|one| one.number);
+        chosen.sort();
         chosen
     }
 
@@ -143,10 +256,4 @@ impl State {
         affected.keys = keys.len() as u64;
         affected
     }
-}
-
-/// When the n-th of a replay is due.
-fn spaced(now: Timestamp, nth: usize, rate: Option<f64>) -> Timestamp {
-    let after = rate.filter(|rate| *rate > 0.0).map(|rate| Duration::try_from_secs_f64(nth as f64 / rate));
-    later(now, after.and_then(Result::ok).unwrap_or_default())
 }

@@ -1,14 +1,17 @@
-//! Dead letters: listing, making them due again, discarding them.
+//! Dead letters: listing them, discarding them, and those that a replay makes due again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use postroom_core::view::{Affected, DeliveryRow};
-use postroom_core::{Actor, DeliveryState, ReplayOptions, Selection, StoreError};
+use postroom_core::{Actor, DeliveryState, Selection, StoreError};
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 
-use super::replay::{Summary, inbox_cut, step};
+use super::settled::Until;
+use super::step::{Chosen, Next};
+use super::summary::Summary;
 use super::{actions, lanes, selection, turns};
 use crate::clock::{Time, timestamp};
 use crate::database::Session;
@@ -19,6 +22,9 @@ use crate::store::Inner;
 /// A dead letter with its event, which is in the log or evacuated.
 const FROM: &str = "from postroom.delivery d cross join lateral \
      (select * from postroom.event e where e.lane = d.lane and e.seq = d.seq limit 1) l where d.state = 'dead'";
+
+/// What a replay of dead letters remembers of when it was asked for.
+const SINCE: &str = "since";
 
 pub(super) async fn list(
     inner: &Inner,
@@ -133,20 +139,85 @@ async fn matched(
     Ok(matched)
 }
 
-/// What is done to dead letters.
-#[derive(Clone, Copy)]
-enum Deed {
-    Replay(ReplayOptions),
-    Discard,
-}
-
-pub(super) async fn replay(
+pub(super) async fn count(
     inner: &Arc<Inner>,
     which: &Selection,
-    how: ReplayOptions,
-    actor: &Actor,
+    inbox_window: Option<Duration>,
 ) -> Result<Affected, StoreError> {
-    act(inner, which, Deed::Replay(how), how.dry_run, actor).await
+    Ok(found(inner, which, inbox_window).await?.affected)
+}
+
+/// The dead letters of a selection, their sum, and when they were found.
+struct Found {
+    matched: Matched,
+    affected: Affected,
+    now: i64,
+}
+
+/// Finding them holds no lock.
+async fn found(inner: &Arc<Inner>, which: &Selection, window: Option<Duration>) -> Result<Found, StoreError> {
+    let (shared, which) = (Arc::clone(inner), which.clone());
+    inner
+        .db
+        .read("dead", move |session| {
+            Box::pin(async move {
+                let now = shared.now(session).await?;
+                let mut summary = Summary::new(window, now);
+                let matched = matched(session, &which, None, &mut summary).await?;
+                Ok(Found { matched, affected: summary.finish(), now })
+            })
+        })
+        .await
+}
+
+/// Some dead letters, by their handles, and the lanes they are in.
+#[derive(Default)]
+pub(super) struct Letters {
+    handles: Vec<i64>,
+    lanes: BTreeSet<(String, i16)>,
+}
+
+/// When the last one died; a clock that was set back may be before that.
+pub(super) async fn until(session: &mut Session, now: i64) -> Result<Until, sqlx::Error> {
+    let last = session.sql.scalar("select max(since) from postroom.delivery where state = 'dead'");
+    let last: Option<Time> = last.fetch_one(&mut *session.conn).await?;
+    Ok(Until::from([(SINCE.to_owned(), vec![last.map_or(now, |last| last.0.max(now))])]))
+}
+
+/// Finds the next dead letters of a replay, at most so many, of those that had died by then.
+/// Served by `delivery_dead`. The cursor is a number and a handle.
+pub(super) async fn next(
+    session: &mut Session,
+    which: &Selection,
+    until: &Until,
+    cursor: &str,
+    at_most: u64,
+) -> Result<Next, sqlx::Error> {
+    let (seq, handle) = cursor.split_once(' ').unwrap_or_default();
+    let mut query =
+        session.sql.builder(&format!("select d.seq, d.handle, d.route, d.lane {FROM} and (d.seq, d.handle) > ("));
+    query.push_bind(seq.parse::<i64>().unwrap_or(0)).push(", ").push_bind(handle.parse::<i64>().unwrap_or(0));
+    let since = until.get(SINCE).and_then(|since| since.first()).copied().unwrap_or(0);
+    query.push(") and d.since <= ").push_bind(Time(since));
+    selection::on_delivery(&mut query, which);
+    selection::on_log(&mut query, which);
+    query.push(" order by d.seq, d.handle limit ").push_bind(signed(at_most));
+    let rows = query.build().persistent(false).fetch_all(&mut *session.conn).await?;
+    let (mut letters, mut cursor) = (Letters::default(), cursor.to_owned());
+    for row in &rows {
+        let (seq, handle): (i64, i64) = (row.try_get("seq")?, row.try_get("handle")?);
+        letters.handles.push(handle);
+        letters.lanes.insert((row.try_get("route")?, row.try_get("lane")?));
+        cursor = format!("{seq} {handle}");
+    }
+    Ok(Next { some: Chosen::Dead(letters), cursor, last: (rows.len() as u64) < at_most })
+}
+
+/// Makes those due that still are dead; returns how many those are.
+pub(super) async fn make(session: &mut Session, letters: &Letters, now: i64) -> Result<u64, sqlx::Error> {
+    lanes::lock(session, &letters.lanes).await?;
+    let made = session.sql.query(include_str!("../sql/replay_dead.sql")).bind(letters.handles.clone()).bind(Time(now));
+    Ok(made.execute(&mut *session.conn).await?.rows_affected())
 }
 
 pub(super) async fn discard(
@@ -155,52 +226,24 @@ pub(super) async fn discard(
     dry_run: bool,
     actor: &Actor,
 ) -> Result<Affected, StoreError> {
-    act(inner, which, Deed::Discard, dry_run, actor).await
-}
-
-async fn act(
-    inner: &Arc<Inner>,
-    which: &Selection,
-    deed: Deed,
-    dry_run: bool,
-    actor: &Actor,
-) -> Result<Affected, StoreError> {
-    let (shared, wanted) = (Arc::clone(inner), which.clone());
-    // Finding them holds no lock; what changes meanwhile is left out when its turn comes.
-    let (found, preview, now) = inner
-        .db
-        .read("dead", move |session| {
-            Box::pin(async move {
-                let now = shared.now(session).await?;
-                let mut summary = Summary::new(cut(deed, now));
-                let found = matched(session, &wanted, None, &mut summary).await?;
-                Ok((found, summary.finish(), now))
-            })
-        })
-        .await?;
+    // What changes meanwhile is left out when its turn comes.
+    let Found { matched: found, affected, now } = found(inner, which, None).await?;
     if dry_run {
-        return Ok(preview);
+        return Ok(affected);
     }
-    let name = match deed {
-        Deed::Replay(_) => "dead.replay",
-        Deed::Discard => "dead.discard",
-    };
-    let number = actions::begin(inner, actor, name, which.describe()).await?;
-    let mut summary = Summary::new(cut(deed, now));
+    let number = actions::begin(inner, actor, "dead.discard", which.describe()).await?;
+    let mut summary = Summary::new(None, now);
     let chunks = found.handles.chunks(turns::ROWS_AT_ONCE).zip(found.lanes.chunks(turns::ROWS_AT_ONCE));
     for (some, theirs) in chunks {
         let (some, theirs): (Vec<i64>, BTreeSet<_>) = (some.to_vec(), theirs.iter().cloned().collect());
         let (shared, which, before) = (Arc::clone(inner), which.clone(), summary.deliveries());
         summary = inner
             .db
-            .write(name, move |session| {
+            .write("dead.discard", move |session| {
                 Box::pin(async move {
                     lanes::lock(session, &theirs).await?;
                     let matched = matched(session, &which, Some(&some), &mut summary).await?;
-                    match deed {
-                        Deed::Replay(how) => make_due(session, &matched, before, how, now).await?,
-                        Deed::Discard => remove(session, &shared, &matched, now).await?,
-                    }
+                    remove(session, &shared, &matched, now).await?;
                     actions::add(session, number, summary.deliveries() - before).await?;
                     Ok(summary)
                 })
@@ -209,33 +252,6 @@ async fn act(
         inner.wake.wake();
     }
     Ok(summary.finish())
-}
-
-fn cut(deed: Deed, now: i64) -> Option<i64> {
-    match deed {
-        Deed::Replay(how) => inbox_cut(how, now),
-        Deed::Discard => None,
-    }
-}
-
-/// Makes them due again, after the `before` that have been.
-async fn make_due(
-    session: &mut Session,
-    matched: &Matched,
-    before: u64,
-    how: ReplayOptions,
-    now: i64,
-) -> Result<(), sqlx::Error> {
-    session
-        .sql
-        .query(include_str!("../sql/replay_dead.sql"))
-        .bind(matched.handles.clone())
-        .bind(Time(now))
-        .bind(step(how))
-        .bind(signed(before))
-        .execute(&mut *session.conn)
-        .await
-        .map(drop)
 }
 
 /// Removes them, leaves a receipt that says so, and lets the keys go on that waited for one of them.

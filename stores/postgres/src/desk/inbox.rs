@@ -1,10 +1,13 @@
 //! Acceptances.
 
-use postroom_core::StoreError;
+use std::sync::Arc;
+
 use postroom_core::view::InboxRow;
+use postroom_core::{Actor, StoreError};
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 
+use super::actions::{Action, record};
 use crate::clock::{Time, timestamp};
 use crate::database::Session;
 use crate::events::signed;
@@ -30,6 +33,27 @@ pub(super) async fn list(
             Box::pin(async move {
                 let rows = query.build().persistent(false).fetch_all(&mut *session.conn).await?;
                 Ok(rows.iter().map(|row| acceptance(&store, row)).collect::<Result<_, _>>()?)
+            })
+        })
+        .await
+}
+
+/// Forgets an acceptance, with its entry in the audit.
+pub(super) async fn forget(inner: &Arc<Inner>, consumer: &str, id: &str, actor: &Actor) -> Result<bool, StoreError> {
+    let (shared, consumer, id, actor) = (Arc::clone(inner), consumer.to_owned(), id.to_owned(), actor.clone());
+    inner
+        .db
+        .write("inbox", move |session| {
+            Box::pin(async move {
+                let gone = session.sql.query("delete from postroom.inbox where id = $1 and consumer = $2");
+                let gone = gone.bind(id.clone()).bind(consumer.clone());
+                let gone = gone.execute(&mut *session.conn).await?.rows_affected();
+                if gone > 0 {
+                    let now = shared.now(session).await?;
+                    let action = Action::of(&actor, "inbox.forget");
+                    record(session, &action, &format!("{consumer} {id}"), gone, now).await?;
+                }
+                Ok(gone > 0)
             })
         })
         .await

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use postroom_conformance::servers::proxy::Mode;
 use postroom_conformance::servers::{Cluster, FaultProxy, Servers};
-use postroom_core::{Budget, Event, Outbox as _};
+use postroom_core::{Budget, Event, Outbox as _, Selection, Store as _};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, Row as _};
 
 use crate::bench::{Bench, LEASE, Worker, append, delivered, events, retry, wait_for};
@@ -35,6 +35,25 @@ async fn a_take_of_large_payloads_stays_within_its_bytes() {
     }
     assert_eq!(worker.twice(), 0);
     assert_eq!(bench.agrees().await, 74);
+}
+
+#[tokio::test]
+async fn a_hundred_thousand_dead_letters_are_sorted_into_groups_while_somebody_waits() {
+    let bench = Bench::new().await;
+    let log = "insert into postroom.log (seg, lane, tx, seq, occurred_at, id, type, key, payload) \
+         select n % 4, n % 16, 1, n, now(), 'e-' || n, 'order.' || n % 5, 'k-' || n % 1000, '' \
+         from generate_series(1, 300000) n";
+    let dead = "insert into postroom.delivery (route, lane, seq, state, code, since) \
+         select 'r', n % 16, n, 'dead', 'code.' || n % 2, now() from generate_series(1, 300000, 3) n";
+    for sql in [log, dead] {
+        bench.sql(sql).await;
+    }
+    let began = Instant::now();
+    let groups = bench.store.desk().dead_groups(&Selection::default(), 100).await.unwrap();
+    // An API gives up after two seconds; a busy machine may take a little longer.
+    assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
+    assert_eq!((groups.len(), groups.iter().map(|group| group.count).sum::<u64>()), (10, 100_000));
+    assert_eq!((groups[0].count, groups[0].keys), (10_000, 100));
 }
 
 /// H-39

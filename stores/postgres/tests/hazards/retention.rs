@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use postroom_conformance::servers::Servers;
 use postroom_core::{
-    Event, Outbox as _, ReplayOptions, Retention, RouteDefinition, Selection, Start, Store as _, new_id,
+    Event, Outbox as _, Retention, RouteDefinition, Selection, Start, Store as _, new_id, replay_at_once,
 };
 use postroom_postgres::Postgres;
 use sqlx::{Connection as _, Executor as _, PgConnection};
@@ -172,7 +172,8 @@ async fn retention_under_load_loses_nothing_and_gives_all_space_back() {
     assert!(!bad.is_empty() && gone >= (committed.len() - bad.len()) as u64, "{gone} of {} gone", committed.len());
     assert_eq!(bench.one("select count(*) from postroom.evacuated").await, bad.len().to_string());
     bench.agrees().await;
-    bench.store.desk().replay_dead(&Selection::default(), ReplayOptions::default(), &ada()).await.unwrap();
+    let dead = postroom_core::view::ReplayKind::Dead;
+    replay_at_once(&*bench.store.desk(), dead, &Selection::default(), &ada()).await.unwrap();
     let mut again = BTreeSet::new();
     while again.len() < bad.len() {
         let taken = worker.take(300).await;

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use postroom_core::view::ReplayKind;
 use postroom_core::{
-    Acceptance, Event, Failure, Inbox, Outbox, ReplayOptions, Retention, RouteDefinition, Selection, Start, Store,
+    Acceptance, Event, Failure, Inbox, Outbox, Retention, RouteDefinition, Selection, Start, Store, replay_at_once,
 };
 use postroom_postgres::{Postgres, PostgresOptions};
 use postroom_testing::{ManualClock, ScriptedTransport, drain};
@@ -138,9 +139,9 @@ async fn operators_and_retention_need_no_more_than_the_role_of_relays() {
     assert_eq!(bench.one("select count(*) from postroom.evacuated").await, "2");
     let all = Selection::default();
     assert_eq!(desk.dead(&all, 0, 10).await.unwrap().len(), 2);
-    let how = ReplayOptions::default();
     let one = Selection { ids: vec![desk.dead(&all, 0, 1).await.unwrap()[0].id.clone()], ..Selection::default() };
-    assert_eq!(desk.replay_dead(&one, how, &ada()).await.unwrap().deliveries, 1);
+    let replayed = replay_at_once(&*desk, ReplayKind::Dead, &one, &ada()).await.unwrap();
+    assert_eq!(replayed.map(|replay| replay.done), Some(1));
     assert_eq!(desk.discard_dead(&all, false, &ada()).await.unwrap().deliveries, 1);
     assert!(desk.audit().await.unwrap().iter().all(|row| row.differences.is_empty()));
     assert!(desk.store().await.is_ok() && desk.relays().await.is_ok() && desk.routes().await.is_ok());

@@ -1,23 +1,29 @@
-//! Dead letters: listing, making them due again, discarding them.
+//! Dead letters: listing them, discarding them, and those that a replay makes due again.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use postroom_core::view::{Affected, DeliveryRow};
-use postroom_core::{Actor, DeliveryState, ReplayOptions, Selection, StoreError};
+use postroom_core::{Actor, DeliveryState, Selection, StoreError};
 use serde_json::json;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{QueryBuilder, Row, SqliteConnection};
 
 use super::actions;
-use super::replay::{Summary, step};
 use super::selection;
+use super::settled::Until;
+use super::step::{Chosen, Next};
+use super::summary::Summary;
 use super::turns::{self, Turns};
 use crate::clock::timestamp;
 use crate::error::Fault;
 use crate::events::{maybe_text, signed, text};
 use crate::release::release;
 use crate::store::Inner;
+
+/// What a replay of dead letters remembers of when it was asked for.
+const SINCE: &str = "since";
 
 pub(super) async fn list(
     inner: &Inner,
@@ -130,20 +136,64 @@ async fn matched(
     Ok(matched)
 }
 
-/// What is done to dead letters.
-#[derive(Clone, Copy)]
-enum Deed {
-    Replay(ReplayOptions),
-    Discard,
-}
-
-pub(super) async fn replay(
+pub(super) async fn count(
     inner: &Inner,
     which: &Selection,
-    how: ReplayOptions,
-    actor: &Actor,
+    inbox_window: Option<Duration>,
 ) -> Result<Affected, StoreError> {
-    act(inner, which, Deed::Replay(how), how.dry_run, actor).await
+    found(inner, which, Summary::new(inbox_window, inner.now())).await.map(|(_, affected)| affected)
+}
+
+/// The dead letters of a selection, and their sum. Finding them holds no lock.
+async fn found(inner: &Inner, which: &Selection, mut summary: Summary) -> Result<(Vec<i64>, Affected), StoreError> {
+    let which = which.clone();
+    inner
+        .db
+        .read("dead", move |conn| {
+            Box::pin(async move {
+                let found = matched(conn, &which, None, &mut summary).await?.handles;
+                Ok((found, summary.finish()))
+            })
+        })
+        .await
+}
+
+/// When the last one died; a clock that was set back may be before that.
+pub(super) async fn until(conn: &mut SqliteConnection, now: i64) -> Result<Until, sqlx::Error> {
+    let last: Option<i64> =
+        sqlx::query_scalar("select max(since) from postroom_delivery where state = 'dead'").fetch_one(conn).await?;
+    Ok(Until::from([(SINCE.to_owned(), last.map_or(now, |last| last.max(now)))]))
+}
+
+/// Finds the next dead letters of a replay, at most so many, of those that had died by then.
+/// Served by `postroom_delivery_dead`. The cursor is a number and a handle.
+pub(super) async fn next(
+    conn: &mut SqliteConnection,
+    which: &Selection,
+    until: &Until,
+    cursor: &str,
+    at_most: u64,
+) -> Result<Next, sqlx::Error> {
+    let (seq, handle) = cursor.split_once(' ').unwrap_or_default();
+    let mut query = QueryBuilder::new(
+        "select d.seq, d.handle from postroom_delivery d join postroom_log l on l.seq = d.seq \
+         where d.state = 'dead' and (d.seq, d.handle) > (",
+    );
+    query.push_bind(seq.parse::<i64>().unwrap_or(0)).push(", ").push_bind(handle.parse::<i64>().unwrap_or(0));
+    query.push(") and d.since <= ").push_bind(until.get(SINCE).copied().unwrap_or(0));
+    selection::on_delivery(&mut query, which);
+    selection::on_log(&mut query, which);
+    query.push(" order by d.seq, d.handle limit ").push_bind(signed(at_most));
+    let found: Vec<(i64, i64)> = query.build_query_as().fetch_all(conn).await?;
+    let cursor = found.last().map_or_else(|| cursor.to_owned(), |(seq, handle)| format!("{seq} {handle}"));
+    let last = (found.len() as u64) < at_most;
+    Ok(Next { some: Chosen::Dead(found.into_iter().map(|(_, handle)| handle).collect()), cursor, last })
+}
+
+/// Makes those due that still are dead; returns how many those are.
+pub(super) async fn make(conn: &mut SqliteConnection, handles: &[i64], now: i64) -> Result<u64, sqlx::Error> {
+    let made = sqlx::query(include_str!("../sql/replay_dead.sql")).bind(json!(handles).to_string()).bind(now);
+    Ok(made.execute(conn).await?.rows_affected())
 }
 
 pub(super) async fn discard(
@@ -152,49 +202,23 @@ pub(super) async fn discard(
     dry_run: bool,
     actor: &Actor,
 ) -> Result<Affected, StoreError> {
-    act(inner, which, Deed::Discard, dry_run, actor).await
-}
-
-async fn act(
-    inner: &Inner,
-    which: &Selection,
-    deed: Deed,
-    dry_run: bool,
-    actor: &Actor,
-) -> Result<Affected, StoreError> {
     let now = inner.now();
-    let (name, cut) = match deed {
-        Deed::Replay(how) => ("dead.replay", super::replay::inbox_cut(how, now)),
-        Deed::Discard => ("dead.discard", None),
-    };
-    let (wanted, mut summary) = (which.clone(), Summary::new(cut));
-    // Finding them holds no lock; what changes meanwhile is left out when its turn comes.
-    let (found, preview) = inner
-        .db
-        .read("dead", move |conn| {
-            Box::pin(async move {
-                let found = matched(conn, &wanted, None, &mut summary).await?.handles;
-                Ok((found, summary.finish()))
-            })
-        })
-        .await?;
+    // What changes meanwhile is left out when its turn comes.
+    let (found, preview) = found(inner, which, Summary::new(None, now)).await?;
     if dry_run {
         return Ok(preview);
     }
-    let number = actions::begin(inner, actor, name, which.describe()).await?;
-    let (mut turns, mut summary) = (Turns::new(), Summary::new(cut));
+    let number = actions::begin(inner, actor, "dead.discard", which.describe()).await?;
+    let (mut turns, mut summary) = (Turns::new(), Summary::new(None, now));
     for some in found.chunks(turns::ROWS_AT_ONCE) {
         turns.next().await;
         let (some, which, before) = (some.to_vec(), which.clone(), summary.deliveries());
         summary = inner
             .db
-            .write(name, move |conn| {
+            .write("dead.discard", move |conn| {
                 Box::pin(async move {
                     let matched = matched(conn, &which, Some(&some), &mut summary).await?;
-                    match deed {
-                        Deed::Replay(how) => make_due(conn, &matched, before, how, now).await?,
-                        Deed::Discard => remove(conn, &matched, now).await?,
-                    }
+                    remove(conn, &matched, now).await?;
                     actions::add(conn, number, summary.deliveries() - before).await?;
                     Ok(summary)
                 })
@@ -203,24 +227,6 @@ async fn act(
         inner.wake.wake();
     }
     Ok(summary.finish())
-}
-
-/// Makes them due again, after the `before` that have been.
-async fn make_due(
-    conn: &mut SqliteConnection,
-    matched: &Matched,
-    before: u64,
-    how: ReplayOptions,
-    now: i64,
-) -> Result<(), Fault> {
-    sqlx::query(include_str!("../sql/replay_dead.sql"))
-        .bind(json!(matched.handles).to_string())
-        .bind(now)
-        .bind(step(how))
-        .bind(signed(before))
-        .execute(conn)
-        .await?;
-    Ok(())
 }
 
 /// Removes them, leaves a receipt that says so, and lets the keys go on that waited for one of them.

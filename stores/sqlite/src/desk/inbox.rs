@@ -1,10 +1,11 @@
 //! Acceptances.
 
-use postroom_core::StoreError;
 use postroom_core::view::InboxRow;
+use postroom_core::{Actor, StoreError};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{QueryBuilder, Row, SqliteConnection};
 
+use super::actions::{Action, record};
 use crate::clock::timestamp;
 use crate::events::{signed, text};
 use crate::store::Inner;
@@ -29,6 +30,25 @@ pub(super) async fn list(
             Box::pin(async move {
                 let rows = query.build().fetch_all(conn).await?;
                 Ok(rows.iter().map(|row| acceptance(&store, row)).collect::<Result<_, _>>()?)
+            })
+        })
+        .await
+}
+
+/// Forgets an acceptance, with its entry in the audit.
+pub(super) async fn forget(inner: &Inner, consumer: &str, id: &str, actor: &Actor) -> Result<bool, StoreError> {
+    let (consumer, id, actor, now) = (consumer.to_owned(), id.to_owned(), actor.clone(), inner.now());
+    inner
+        .db
+        .write("inbox", move |conn| {
+            Box::pin(async move {
+                let gone = sqlx::query("delete from postroom_inbox where id = ?1 and consumer = ?2");
+                let gone = gone.bind(&id).bind(&consumer).execute(&mut *conn).await?.rows_affected();
+                if gone > 0 {
+                    let action = Action::of(&actor, "inbox.forget");
+                    record(conn, &action, &format!("{consumer} {id}"), gone, now).await?;
+                }
+                Ok(gone > 0)
             })
         })
         .await

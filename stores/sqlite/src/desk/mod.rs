@@ -9,25 +9,32 @@ mod dead;
 mod due;
 mod events;
 mod forget;
+mod groups;
 mod inbox;
 mod keys;
+mod minutes;
 mod prune;
-mod replay;
+mod replays;
 mod routes;
 mod selection;
+mod settled;
+mod step;
+mod summary;
 mod timeline;
 mod tokens;
 mod turns;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use postroom_core::view::{
-    ActionRow, Affected, AuditRow, BlockedKey, DeliveryRow, EventRow, InboxRow, Pruned, RelayRow, RouteDetail,
-    StoreRow, Timeline,
+    ActionRow, Affected, AuditRow, BlockedKey, DeadGroup, DeliveryRow, EventRow, InboxRow, MinuteRow, Pruned, RelayRow,
+    ReplayKind, ReplayRow, ReplayState, RouteDetail, StoreRow, Timeline,
 };
 use postroom_core::{
-    Actor, Desk, Event, NewToken, Page, ReplayOptions, Retention, RouteDefinition, Selection, StoreError, TokenRow,
+    Actor, Desk, Event, NewToken, Page, ReplayChange, ReplayOrder, Retention, RouteDefinition, Selection, StoreError,
+    Timestamp, TokenRow,
 };
 
 use crate::store::Inner;
@@ -57,6 +64,10 @@ impl Desk for SqliteDesk {
         routes::list(&self.0).await
     }
 
+    async fn minutes(&self, route: Option<&str>, from: Timestamp) -> Result<Vec<MinuteRow>, StoreError> {
+        minutes::list(&self.0, route, from).await
+    }
+
     async fn relays(&self) -> Result<Vec<RelayRow>, StoreError> {
         routes::relays(&self.0).await
     }
@@ -81,16 +92,41 @@ impl Desk for SqliteDesk {
         dead::list(&self.0, which, after, limit).await
     }
 
-    async fn replay_dead(&self, which: &Selection, how: ReplayOptions, actor: &Actor) -> Result<Affected, StoreError> {
-        dead::replay(&self.0, which, how, actor).await
+    async fn dead_groups(&self, which: &Selection, limit: usize) -> Result<Vec<DeadGroup>, StoreError> {
+        groups::dead(&self.0, which, limit).await
     }
 
     async fn discard_dead(&self, which: &Selection, dry_run: bool, actor: &Actor) -> Result<Affected, StoreError> {
         dead::discard(&self.0, which, dry_run, actor).await
     }
 
-    async fn replay(&self, which: &Selection, how: ReplayOptions, actor: &Actor) -> Result<Affected, StoreError> {
-        replay::replay(&self.0, which, how, actor).await
+    async fn preview_replay(
+        &self,
+        what: ReplayKind,
+        which: &Selection,
+        inbox_window: Option<Duration>,
+    ) -> Result<Affected, StoreError> {
+        replays::preview(&self.0, what, which, inbox_window).await
+    }
+
+    async fn start_replay(&self, order: &ReplayOrder, actor: &Actor) -> Result<ReplayRow, StoreError> {
+        replays::start(&self.0, order, actor).await
+    }
+
+    async fn step_replay(&self, id: &str, at_most: u64) -> Result<ReplayRow, StoreError> {
+        step::step(&self.0, id, at_most).await
+    }
+
+    async fn replays(&self, state: Option<ReplayState>, limit: usize) -> Result<Vec<ReplayRow>, StoreError> {
+        replays::list(&self.0, state, limit).await
+    }
+
+    async fn replay(&self, id: &str) -> Result<Option<ReplayRow>, StoreError> {
+        replays::one(&self.0, id).await
+    }
+
+    async fn change_replay(&self, id: &str, change: ReplayChange, actor: &Actor) -> Result<bool, StoreError> {
+        replays::change(&self.0, id, change, actor).await
     }
 
     async fn blocked_keys(&self, route: Option<&str>, limit: usize) -> Result<Vec<BlockedKey>, StoreError> {
@@ -107,6 +143,10 @@ impl Desk for SqliteDesk {
 
     async fn inbox(&self, consumer: Option<&str>, id: Option<&str>, limit: usize) -> Result<Vec<InboxRow>, StoreError> {
         inbox::list(&self.0, consumer, id, limit).await
+    }
+
+    async fn forget_inbox(&self, consumer: &str, id: &str, actor: &Actor) -> Result<bool, StoreError> {
+        inbox::forget(&self.0, consumer, id, actor).await
     }
 
     async fn audit(&self) -> Result<Vec<AuditRow>, StoreError> {

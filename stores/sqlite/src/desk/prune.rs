@@ -47,6 +47,9 @@ pub(super) async fn prune(inner: &Inner, retention: &Retention, dry_run: bool) -
     };
     if !dry_run {
         yesterday(inner, now - DAY).await?;
+        if let Some(cut) = cut(retention.attempts) {
+            replays(inner, cut).await?;
+        }
     }
     Ok(pruned)
 }
@@ -236,6 +239,19 @@ async fn yesterday(inner: &Inner, before: i64) -> Result<(), StoreError> {
                 .bind(before)
                 .execute(conn)
                 .await?;
+                Ok(())
+            })
+        })
+        .await
+}
+
+/// Replays that have ended, which are few.
+async fn replays(inner: &Inner, before: i64) -> Result<(), StoreError> {
+    inner
+        .db
+        .write("prune", move |conn| {
+            Box::pin(async move {
+                sqlx::query("delete from postroom_replay where ended_at < ?1").bind(before).execute(conn).await?;
                 Ok(())
             })
         })

@@ -21,8 +21,13 @@ impl Turns {
     /// and then, and between transactions that follow each other it would hardly ever get in.
     pub(super) async fn next(&mut self) {
         if let Some(began) = self.0 {
-            tokio::time::sleep(began.elapsed().min(WAITERS_LOOK_AGAIN)).await;
+            make_room(began.elapsed()).await;
         }
         self.0 = Some(Instant::now());
     }
+}
+
+/// Waits as long as a transaction took, or until every writer that waits has looked.
+pub(super) async fn make_room(took: Duration) {
+    tokio::time::sleep(took.min(WAITERS_LOOK_AGAIN)).await;
 }

@@ -77,17 +77,23 @@ async fn down(app: &App, store: &StoreArg) -> Outcome {
     let store = app::meant(&config, store)?;
     let name = &store.name;
     let schema = stores::open_schema(store, IfMissing::Fail).await?;
-    let Some(step) = schema.status().await?.steps.into_iter().rfind(|s| s.applied) else {
+    let status = schema.status().await?;
+    let Some(step) = status.steps.into_iter().rfind(|s| s.applied) else {
         return Err(Failed::new(Exit::Failed, format!("store {name} has no tables to take away"), ""));
     };
-    let what = format!("step {} ({}) of store {name}{}", step.version, step.name, losses(&config, store).await);
+    let lost = match step.version {
+        1 => format!("; lost would be {}", losses(&config, store).await),
+        known if known <= status.needs => "; events, positions and dead letters stay".to_owned(),
+        _ => String::new(),
+    };
+    let what = format!("step {} ({}) of store {name}{lost}", step.version, step.name);
     if app.global.dry_run {
         let answer = json!({ "store": name, "undo": [step] });
         app.global.output.one(&answer, || format!("would undo {what}"))?;
         return Ok(Exit::Done);
     }
     note(&format!("this will undo {what}"))?;
-    confirm(&app.global, &format!("Undo step {} of store {name}? Everything in its tables is lost.", step.version))?;
+    confirm(&app.global, &format!("Undo step {} of store {name}? What is in its tables is lost.", step.version))?;
     let undone = schema.down().await?;
     let answer = json!({ "store": name, "undone": undone });
     app.global.output.one(&answer, || format!("undid step {} of store {name}", step.version))?;
@@ -96,13 +102,14 @@ async fn down(app: &App, store: &StoreArg) -> Outcome {
 
 /// What is in the tables, as far as it can be told: an older or newer schema cannot be counted.
 async fn losses(config: &Config, store: &StoreConfig) -> String {
-    let Ok(opened) = app::open(config, store).await else { return String::new() };
+    let everything = || "every event, every position and every dead letter".to_owned();
+    let Ok(opened) = app::open(config, store).await else { return everything() };
     let (Ok(store), Ok(routes)) = (opened.desk().store().await, opened.desk().routes().await) else {
-        return String::new();
+        return everything();
     };
     let dead: u64 = routes.iter().map(|r| r.status.dead).sum();
     format!(
-        "; lost would be {}, {} with their positions, {}",
+        "{}, {} with their positions, {}",
         count(store.events, "event"),
         count(routes.len() as u64, "route"),
         count(dead, "dead letter")

@@ -75,6 +75,12 @@ pub(crate) async fn discard(call: Call) -> Answer {
     Ok(one(&desk.discard_dead(&which, false, &call.actor()).await?))
 }
 
+pub(crate) async fn forget_inbox(call: Call) -> Answer {
+    let (consumer, id) = (call.given.text("consumer").unwrap_or_default(), call.given.text("id").unwrap_or_default());
+    let forgotten = call.desk().await?.forget_inbox(consumer, id, &call.actor()).await?;
+    Ok(one(&json!({ "consumer": consumer, "id": id, "forgotten": forgotten })))
+}
+
 pub(crate) async fn make_token(call: Call) -> Answer {
     let token = token::fresh()
         .map_err(|error| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "http.store", error.to_string()))?;

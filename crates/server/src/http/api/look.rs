@@ -1,7 +1,9 @@
 //! What there is and how it does; nothing here changes anything.
 
+use std::time::Duration;
+
 use axum::response::Response;
-use postroom_core::Role;
+use postroom_core::{Role, Timestamp};
 use serde_json::Value;
 
 use crate::http::call::{Call, one};
@@ -9,6 +11,9 @@ use crate::http::problem::Problem;
 use crate::redact::Redaction;
 use crate::search;
 use crate::status::{self, Part, Report};
+
+/// What is shown of a route where nobody says since when.
+const HOUR: Duration = Duration::from_hours(1);
 
 type Answer = Result<Response, Problem>;
 
@@ -75,6 +80,19 @@ pub(crate) async fn dead(call: Call) -> Answer {
     let rows = desk.dead(&call.selection(), after, call.limit()).await?;
     let next = rows.last().filter(|_| rows.len() == call.limit()).map(|row| row.position);
     Ok(call.page(&rows, next))
+}
+
+pub(crate) async fn groups(call: Call) -> Answer {
+    let desk = call.desk().await?;
+    call.check_route(&*desk).await?;
+    Ok(one(&desk.dead_groups(&call.selection(), call.limit()).await?))
+}
+
+pub(crate) async fn minutes(call: Call) -> Answer {
+    let desk = call.desk().await?;
+    call.check_route(&*desk).await?;
+    let from = call.given.time("from").unwrap_or_else(|| Timestamp::now() - HOUR);
+    Ok(one(&desk.minutes(call.given.text("route"), from).await?))
 }
 
 pub(crate) async fn inbox(call: Call) -> Answer {

@@ -7,7 +7,7 @@ with needed (name, rights) as (values
   ('checkpoint', '{select, insert, delete}'), ('attempt', '{select, insert, delete}'),
   ('route', '{select, insert, update, delete}'), ('relay', '{select, insert, update, delete}'),
   ('lane', '{select, insert, update, delete}'), ('delivery', '{select, insert, update, delete}'),
-  ('stat', '{select, insert, update, delete}'),
+  ('stat', '{select, insert, update, delete}'), ('replay', '{select, insert, update, delete}'),
   ('append_key', '{select, delete}'), ('inbox', '{select, delete}'),
   ('token', '{select, insert, delete}'),
   ('audit', '{select, insert, update}')

@@ -56,8 +56,8 @@ grant select on postroom.log, postroom.event, postroom.log_seq to "{relay}";
 grant insert, update on postroom.meta to "{relay}";
 grant select, update on postroom.truncated to "{relay}";
 grant select, insert, delete on postroom.evacuated, postroom.receipt, postroom.checkpoint, postroom.attempt to "{relay}";
-grant select, insert, update, delete on postroom.route, postroom.relay, postroom.lane, postroom.delivery, postroom.stat
-  to "{relay}";
+grant select, insert, update, delete on postroom.route, postroom.relay, postroom.lane, postroom.delivery, postroom.stat,
+  postroom.replay to "{relay}";
 grant select, delete on postroom.append_key, postroom.inbox to "{relay}";
 grant select, insert, delete on postroom.token to "{relay}";
 grant select, insert, update (count) on postroom.audit to "{relay}";
@@ -77,7 +77,7 @@ end $$;
 -- {viewer}: everything but payloads, which only `log` and `evacuated` have.
 grant select on postroom.event, postroom.log_seq, postroom.truncated, postroom.receipt, postroom.route, postroom.relay,
   postroom.lane, postroom.checkpoint, postroom.delivery, postroom.attempt, postroom.stat, postroom.append_key,
-  postroom.inbox, postroom.audit to "{viewer}";
+  postroom.inbox, postroom.audit, postroom.replay to "{viewer}";
 
 -- Then, for instance:
 --   grant "{append}" to shop;
