@@ -5,6 +5,8 @@
 do $$
 declare role text;
 begin
+  -- Two at once would change the same rights of the database, and one of them fail.
+  perform pg_advisory_xact_lock(hashtext('postroom roles'));
   foreach role in array array['{append}', '{writer}', '{relay}', '{inbox}', '{viewer}', '{migrate}'] loop
     if not exists (select from pg_roles where rolname = role) then
       execute format('create role %I nologin', role);
