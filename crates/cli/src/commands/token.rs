@@ -79,9 +79,9 @@ async fn create(app: &App, args: &CreateArgs) -> Outcome {
         let hint = "use lower-case letters, digits, `-`, `_` and `.`, at most 63, not beginning with a sign";
         return Err(Failed::new(Exit::Usage, message, hint));
     }
-    let expires_at = match args.expires.map(|after| Timestamp::now().checked_add(after)).transpose() {
-        Ok(end) => end,
-        Err(_) => return Err(Failed::new(Exit::Usage, "--expires is further away than any calendar goes", "")),
+    let Ok(expires_at) = args.expires.map(|after| Timestamp::now().checked_add(after)).transpose() else {
+        let hint = "leave it out for a token that never ends";
+        return Err(Failed::new(Exit::Usage, "--expires is further away than any calendar goes", hint));
     };
     let config = app.config()?;
     let desk = app.open(&config, &args.store).await?.desk();

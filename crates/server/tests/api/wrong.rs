@@ -30,6 +30,13 @@ async fn wrong_input_is_named() {
         ("POST", "/api/v1/keys/unblock", Some(r#"{"route": "orders", "key": "none"}"#), 404, "http.no_such"),
         ("POST", "/api/v1/tokens", Some(r#"{"name": "Ann Smith", "role": "viewer"}"#), 400, "http.parameter"),
         ("POST", "/api/v1/tokens", Some(r#"{"name": "ann", "role": "king"}"#), 400, "http.parameter"),
+        (
+            "POST",
+            "/api/v1/tokens",
+            Some(r#"{"name": "ann", "role": "viewer", "expires": "99999999d"}"#),
+            400,
+            "http.parameter",
+        ),
         ("POST", "/api/v1/pull/orders", Some("{}"), 404, "http.no_such"),
     ] {
         let answer = site.ask("admin", method, path, body).await;

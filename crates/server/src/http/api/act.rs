@@ -88,8 +88,11 @@ pub(crate) async fn make_token(call: Call) -> Answer {
     let Some(role) = role.filter(|_| postroom_core::valid_name(&name)) else {
         return Err(Problem::parameter("name", "cannot be a name", "use lower-case letters, digits, `-`, `_` and `.`"));
     };
-    let ends = call.given.duration("expires").map(|after| Timestamp::now() + after);
-    let new = NewToken { name, role, expires_at: ends, hash: token::hash(&token) };
+    let Ok(expires_at) = call.given.duration("expires").map(|after| Timestamp::now().checked_add(after)).transpose()
+    else {
+        return Err(Problem::parameter("expires", "is further away than any calendar goes", "leave it out for never"));
+    };
+    let new = NewToken { name, role, expires_at, hash: token::hash(&token) };
     let row = call.desk().await?.add_token(&new, &call.actor()).await?;
     let mut body = json!(row);
     body["token"] = json!(token);
