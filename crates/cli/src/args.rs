@@ -29,6 +29,9 @@ macro_rules! exits {
     (append) => {
         "Exit codes: 0 done · 1 failed · 2 usage, configuration or bad input · 3 store not reachable · 4 refused · 5 appended, but the ids could not be printed"
     };
+    (export) => {
+        "Exit codes: 0 done · 1 failed · 2 usage or configuration · 3 store not reachable · 4 refused, or the file is there · 5 some events without headers and payload"
+    };
     (ask) => {
         "Exit codes: 0 done · 1 failed · 2 usage or configuration · 3 store not reachable · 4 refused or not confirmed"
     };
@@ -196,7 +199,7 @@ mod tests {
         assert_eq!(
             leaves.join("\n"),
             "postroom dev\npostroom relay run\npostroom event append\npostroom event ls\npostroom event show\n\
-             postroom event tail\npostroom status\npostroom doctor\npostroom check\npostroom dead ls\npostroom dead show\npostroom dead replay\n\
+             postroom event tail\npostroom event export\npostroom status\npostroom doctor\npostroom check\npostroom dead ls\npostroom dead show\npostroom dead replay\n\
              postroom dead discard\npostroom replay\npostroom route ls\npostroom route show\npostroom route pause\n\
              postroom route resume\npostroom route test\npostroom route forget\npostroom key ls\npostroom key unblock\n\
              postroom key skip-head\npostroom store migrate up\npostroom store migrate down\n\

@@ -7,6 +7,7 @@ mod commands;
 mod confirm;
 mod dev;
 mod exit;
+mod file;
 mod lines;
 mod log;
 mod output;

@@ -11,6 +11,7 @@ mod contracts;
 mod dev;
 mod docs;
 mod doctor;
+mod export;
 mod facts;
 mod http;
 mod logs;
