@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
     adopt, audit, check, completions, config, dashboards, dead, doctor, event, explain, inbox, key, man, preset, prune,
-    relay, replay, route, schema, status, store, token,
+    relay, replay, route, schema, status, store, support, token,
 };
 use crate::dev;
 use crate::output::Format;
@@ -31,6 +31,9 @@ macro_rules! exits {
     };
     (export) => {
         "Exit codes: 0 done · 1 failed · 2 usage or configuration · 3 store not reachable · 4 refused, or the file is there · 5 some events without headers and payload"
+    };
+    (bundle) => {
+        "Exit codes: 0 done · 1 failed · 2 usage or configuration · 4 the file is there · 5 written, but not everything answered"
     };
     (ask) => {
         "Exit codes: 0 done · 1 failed · 2 usage or configuration · 3 store not reachable · 4 refused or not confirmed"
@@ -154,6 +157,8 @@ pub(crate) enum Command {
     Explain(explain::ExplainArgs),
     #[command(subcommand)]
     Dashboards(dashboards::DashboardsCommand),
+    #[command(subcommand)]
+    Support(support::SupportCommand),
     Prune(prune::PruneArgs),
     #[cfg(feature = "webhook")]
     #[command(subcommand)]
@@ -206,7 +211,7 @@ mod tests {
              postroom store migrate status\npostroom store migrate plan\npostroom store roles\npostroom store stats\n\
              postroom store repair\npostroom store accept-identity\npostroom inbox ls\npostroom inbox show\n\
              postroom adopt\npostroom schema ls\npostroom schema add\npostroom schema check\npostroom audit\npostroom explain\n\
-             postroom dashboards export\n\
+             postroom dashboards export\npostroom support bundle\n\
              postroom prune\npostroom webhook listen\npostroom webhook sign\npostroom webhook verify\n\
              postroom webhook key\npostroom token create\npostroom token ls\npostroom token revoke\n\
              postroom config init\npostroom config check\npostroom config show\n\

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 use crate::exit::{Exit, Failed};
+use crate::stop;
 
 /// A file that is being written. It has its name when [`finish`](Self::finish) says so.
 pub(crate) struct NewFile {
@@ -45,6 +46,15 @@ impl Write for NewFile {
 
     fn flush(&mut self) -> io::Result<()> {
         self.half.flush()
+    }
+}
+
+/// Does what a file is filled with. A signal ends it in good order, so that no half of a file is left.
+pub(crate) async fn unless_stopped<T>(work: impl Future<Output = T>) -> Result<T, Failed> {
+    let stop = stop::on_signal()?;
+    tokio::select! {
+        done = work => Ok(done),
+        () = stop.cancelled() => Err(Failed::new(Exit::Failed, "interrupted; nothing was written", "")),
     }
 }
 

@@ -25,7 +25,7 @@ use crate::app::App;
 use crate::args::{Cli, Command};
 use crate::commands::{
     adopt, audit, check, completions, config, dashboards, dead, doctor, event, explain, inbox, key, man, preset, prune,
-    relay, replay, route, schema, status, store, token, version,
+    relay, replay, route, schema, status, store, support, token, version,
 };
 use crate::exit::Outcome;
 
@@ -67,6 +67,7 @@ async fn run(app: &App, command: Command) -> Outcome {
         Command::Audit(args) => audit::run(app, &args).await,
         Command::Explain(args) => explain::run(app, &args),
         Command::Dashboards(command) => dashboards::run(app, &command),
+        Command::Support(command) => support::run(app, &command).await,
         Command::Prune(args) => prune::run(app, &args).await,
         #[cfg(feature = "webhook")]
         Command::Webhook(command) => commands::webhook::run(app, command).await,

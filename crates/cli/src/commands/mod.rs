@@ -24,6 +24,7 @@ pub(crate) mod route;
 pub(crate) mod schema;
 pub(crate) mod status;
 pub(crate) mod store;
+pub(crate) mod support;
 pub(crate) mod token;
 pub(crate) mod version;
 #[cfg(feature = "webhook")]

@@ -1,5 +1,7 @@
 //! `event export`: whole events on their way to somewhere else.
 
+#![allow(clippy::unwrap_used, reason = "what cannot be made or run fails the test")]
+
 use std::os::unix::fs::PermissionsExt;
 
 use serde_json::Value;

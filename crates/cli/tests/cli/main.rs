@@ -21,6 +21,15 @@ mod manual;
 mod postgres;
 mod pull;
 mod relay;
+#[cfg(all(
+    feature = "postgres",
+    feature = "kafka",
+    feature = "rabbitmq",
+    feature = "nats",
+    feature = "redis",
+    feature = "webhook"
+))]
+mod support;
 mod traces;
 #[cfg(feature = "webhook")]
 mod webhook;

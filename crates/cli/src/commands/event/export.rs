@@ -18,9 +18,8 @@ use crate::app::App;
 use crate::args::{StoreArg, help};
 use crate::commands::which::WhichEvents;
 use crate::exit::{Exit, Failed, Outcome};
-use crate::file::NewFile;
+use crate::file::{self, NewFile};
 use crate::output::{Format, count, note};
-use crate::stop;
 
 /// Events of one look; with their payloads the most that are in memory.
 const PAGE: usize = 500;
@@ -104,11 +103,8 @@ pub(crate) async fn run(app: &App, args: &ExportArgs) -> Outcome {
         None => export(&*desk, args, redaction, Lines::new(io::stdout(), array), details(args)).await?,
         Some(path) => {
             let mut file = NewFile::begin(path, args.overwrite)?;
-            let stop = stop::on_signal()?;
-            let written = tokio::select! {
-                written = export(&*desk, args, redaction, Lines::new(&mut file, array), details(args)) => written?,
-                () = stop.cancelled() => return Err(Failed::new(Exit::Failed, "interrupted; nothing was written", "")),
-            };
+            let lines = Lines::new(&mut file, array);
+            let written = file::unless_stopped(export(&*desk, args, redaction, lines, details(args))).await??;
             file.finish()?;
             written
         }
