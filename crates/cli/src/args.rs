@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
     adopt, audit, check, completions, config, dashboards, dead, doctor, event, explain, inbox, key, man, preset, prune,
-    relay, replay, route, schema, status, store, support, token,
+    relay, replay, route, schema, status, store, support, token, top,
 };
 use crate::dev;
 use crate::output::Format;
@@ -137,6 +137,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Event(event::EventCommand),
     Status(status::StatusArgs),
+    Top(top::TopArgs),
     Doctor(doctor::DoctorArgs),
     Check(check::CheckArgs),
     #[command(subcommand)]
@@ -204,7 +205,7 @@ mod tests {
         assert_eq!(
             leaves.join("\n"),
             "postroom dev\npostroom relay run\npostroom event append\npostroom event ls\npostroom event show\n\
-             postroom event tail\npostroom event export\npostroom status\npostroom doctor\npostroom check\npostroom dead ls\npostroom dead show\npostroom dead replay\n\
+             postroom event tail\npostroom event export\npostroom status\npostroom top\npostroom doctor\npostroom check\npostroom dead ls\npostroom dead show\npostroom dead replay\n\
              postroom dead discard\npostroom replay\npostroom route ls\npostroom route show\npostroom route pause\n\
              postroom route resume\npostroom route test\npostroom route forget\npostroom key ls\npostroom key unblock\n\
              postroom key skip-head\npostroom store migrate up\npostroom store migrate down\n\

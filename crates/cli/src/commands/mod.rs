@@ -26,6 +26,7 @@ pub(crate) mod status;
 pub(crate) mod store;
 pub(crate) mod support;
 pub(crate) mod token;
+pub(crate) mod top;
 pub(crate) mod version;
 #[cfg(feature = "webhook")]
 pub(crate) mod webhook;

@@ -30,6 +30,7 @@ mod relay;
     feature = "webhook"
 ))]
 mod support;
+mod top;
 mod traces;
 #[cfg(feature = "webhook")]
 mod webhook;
