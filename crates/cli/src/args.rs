@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
     adopt, audit, check, completions, config, dashboards, dead, doctor, event, explain, inbox, key, man, preset, prune,
-    relay, replay, route, schema, status, store, token,
+    relay, replay, route, schema, status, store, support, token, top,
 };
 use crate::dev;
 use crate::output::Format;
@@ -28,6 +28,12 @@ macro_rules! exits {
     };
     (append) => {
         "Exit codes: 0 done · 1 failed · 2 usage, configuration or bad input · 3 store not reachable · 4 refused · 5 appended, but the ids could not be printed"
+    };
+    (export) => {
+        "Exit codes: 0 done · 1 failed · 2 usage or configuration · 3 store not reachable · 4 refused, or the file is there · 5 some events without headers and payload"
+    };
+    (bundle) => {
+        "Exit codes: 0 done · 1 failed · 2 usage or configuration · 4 the file is there · 5 written, but not everything answered"
     };
     (ask) => {
         "Exit codes: 0 done · 1 failed · 2 usage or configuration · 3 store not reachable · 4 refused or not confirmed"
@@ -134,6 +140,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Event(event::EventCommand),
     Status(status::StatusArgs),
+    Top(top::TopArgs),
     Doctor(doctor::DoctorArgs),
     Check(check::CheckArgs),
     #[command(subcommand)]
@@ -154,6 +161,8 @@ pub(crate) enum Command {
     Explain(explain::ExplainArgs),
     #[command(subcommand)]
     Dashboards(dashboards::DashboardsCommand),
+    #[command(subcommand)]
+    Support(support::SupportCommand),
     Prune(prune::PruneArgs),
     #[cfg(feature = "webhook")]
     #[command(subcommand)]
@@ -200,7 +209,7 @@ mod tests {
         assert_eq!(
             leaves.join("\n"),
             "postroom dev\npostroom relay run\npostroom event append\npostroom event ls\npostroom event show\n\
-             postroom event tail\npostroom status\npostroom doctor\npostroom check\npostroom dead ls\npostroom dead groups\npostroom dead show\npostroom dead replay\n\
+             postroom event tail\npostroom event export\npostroom status\npostroom top\npostroom doctor\npostroom check\npostroom dead ls\npostroom dead groups\npostroom dead show\npostroom dead replay\n\
              postroom dead discard\npostroom replay ls\npostroom replay show\npostroom replay pause\npostroom replay resume\n\
              postroom replay cancel\npostroom replay\npostroom route ls\npostroom route show\npostroom route pause\n\
              postroom route resume\npostroom route test\npostroom route forget\npostroom key ls\npostroom key unblock\n\
@@ -208,7 +217,7 @@ mod tests {
              postroom store migrate status\npostroom store migrate plan\npostroom store roles\npostroom store stats\n\
              postroom store repair\npostroom store accept-identity\npostroom inbox ls\npostroom inbox show\npostroom inbox forget\n\
              postroom adopt\npostroom schema ls\npostroom schema add\npostroom schema check\npostroom audit\npostroom explain\n\
-             postroom dashboards export\n\
+             postroom dashboards export\npostroom support bundle\n\
              postroom prune\npostroom webhook listen\npostroom webhook sign\npostroom webhook verify\n\
              postroom webhook key\npostroom token create\npostroom token ls\npostroom token revoke\n\
              postroom config init\npostroom config check\npostroom config show\n\

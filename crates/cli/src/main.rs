@@ -7,6 +7,7 @@ mod commands;
 mod confirm;
 mod dev;
 mod exit;
+mod file;
 mod lines;
 mod log;
 mod output;
@@ -24,7 +25,7 @@ use crate::app::App;
 use crate::args::{Cli, Command};
 use crate::commands::{
     adopt, audit, check, completions, config, dashboards, dead, doctor, event, explain, inbox, key, man, preset, prune,
-    relay, replay, route, schema, status, store, token, version,
+    relay, replay, route, schema, status, store, support, token, top, version,
 };
 use crate::exit::Outcome;
 
@@ -53,6 +54,7 @@ async fn run(app: &App, command: Command) -> Outcome {
         Command::Relay(command) => relay::run(app, command).await,
         Command::Event(command) => event::run(app, command).await,
         Command::Status(args) => status::run(app, &args).await,
+        Command::Top(args) => top::run(app, &args).await,
         Command::Doctor(args) => doctor::run(app, &args).await,
         Command::Check(args) => check::run(app, &args).await,
         Command::Dead(command) => dead::run(app, command).await,
@@ -66,6 +68,7 @@ async fn run(app: &App, command: Command) -> Outcome {
         Command::Audit(args) => audit::run(app, &args).await,
         Command::Explain(args) => explain::run(app, &args),
         Command::Dashboards(command) => dashboards::run(app, &command),
+        Command::Support(command) => support::run(app, &command).await,
         Command::Prune(args) => prune::run(app, &args).await,
         #[cfg(feature = "webhook")]
         Command::Webhook(command) => commands::webhook::run(app, command).await,

@@ -26,7 +26,9 @@ pub(crate) mod schema;
 mod spark;
 pub(crate) mod status;
 pub(crate) mod store;
+pub(crate) mod support;
 pub(crate) mod token;
+pub(crate) mod top;
 pub(crate) mod version;
 #[cfg(feature = "webhook")]
 pub(crate) mod webhook;

@@ -104,7 +104,7 @@ fn render(report: &Report) -> String {
 }
 
 /// `2 relays · store main: 120 events, 3 match no route · next: postroom dead ls`.
-fn last_line(report: &Report) -> String {
+pub(crate) fn last_line(report: &Report) -> String {
     // One that serves several stores is a row in each.
     let alive: BTreeSet<&str> = report.relays.iter().filter(|r| r.alive).map(|r| r.boot.as_str()).collect();
     let alive = alive.len() as u64;

@@ -97,18 +97,30 @@ key ls --blocked
 key unblock k
 key skip-head k --yes
 dead ls
+dead groups
 dead show bad
 dead replay bad --yes
 dead discard --yes
 replay --yes
+replay ls
+replay show x
+replay pause x
+replay resume x
+replay cancel x
 inbox ls
 inbox show bad
+inbox forget bad --consumer mailer --yes
 adopt shop
 schema ls
 schema add nothing.json
 schema check a.json b.json
 audit
 audit --actions
+event export
+event export --headers
+support bundle --file bundle.tar.gz
+support bundle --redact --file redacted.tar.gz
+top
 explain
 explain webhook.unsigned
 dashboards export --to dashboards

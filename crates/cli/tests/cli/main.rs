@@ -12,6 +12,7 @@ mod contracts;
 mod dev;
 mod docs;
 mod doctor;
+mod export;
 mod facts;
 mod http;
 mod incident;
@@ -23,6 +24,16 @@ mod postgres;
 mod pull;
 mod relay;
 mod replays;
+#[cfg(all(
+    feature = "postgres",
+    feature = "kafka",
+    feature = "rabbitmq",
+    feature = "nats",
+    feature = "redis",
+    feature = "webhook"
+))]
+mod support;
+mod top;
 mod traces;
 #[cfg(feature = "webhook")]
 mod webhook;

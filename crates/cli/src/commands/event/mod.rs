@@ -1,6 +1,7 @@
 //! `postroom event`: append events, list them, ask where one is, watch them come.
 
 mod append;
+mod export;
 mod ls;
 mod show;
 mod tail;
@@ -17,6 +18,7 @@ pub(crate) enum EventCommand {
     Ls(ls::LsArgs),
     Show(show::ShowArgs),
     Tail(tail::TailArgs),
+    Export(export::ExportArgs),
 }
 
 pub(crate) async fn run(app: &App, command: EventCommand) -> Outcome {
@@ -25,5 +27,6 @@ pub(crate) async fn run(app: &App, command: EventCommand) -> Outcome {
         EventCommand::Ls(args) => ls::run(app, &args).await,
         EventCommand::Show(args) => show::run(app, &args).await,
         EventCommand::Tail(args) => tail::run(app, &args).await,
+        EventCommand::Export(args) => export::run(app, &args).await,
     }
 }
