@@ -7,6 +7,7 @@
 
 mod adopted;
 mod engine;
+mod http;
 mod postgres;
 mod process;
 mod rounds;
@@ -31,6 +32,9 @@ fn main() -> ExitCode {
     }
     if all || wanted == "telemetry" {
         telemetry::run();
+    }
+    if all || wanted == "http" {
+        http::run();
     }
     if all || wanted == "dev" {
         process::run();

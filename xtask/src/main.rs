@@ -18,7 +18,7 @@ const USAGE: &str = "usage:
   cargo xtask stress [--minutes N]        the PostgreSQL store under load while relays die (default 10); prints its figures
   cargo xtask faults [--scale N]          the hazards of the PostgreSQL store in their long forms, and the campaigns, end to end
                                           and of presets, with N times (default 5) the events and faults of a test run; prints their figures
-  cargo xtask bench [engine|sqlite|telemetry|dev]   benchmarks, release build; results belong into bench/RESULTS.md
+  cargo xtask bench [engine|sqlite|telemetry|http|dev]   benchmarks, release build; results belong into bench/RESULTS.md
   cargo xtask bench postgres [append|drain|latency|idle|backlog [EVENTS]|scaling]
                                           the same on PostgreSQL: on the server of `services up`, or of POSTROOM_BENCH_PG
   cargo xtask bench transports [kafka|rabbitmq|nats|redis|webhook|latency|memory]

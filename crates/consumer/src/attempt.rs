@@ -15,7 +15,7 @@ use crate::feed::{Feed, pause};
 use crate::handler::Handler;
 use crate::message::Message;
 use crate::options::ConsumerOptions;
-use crate::trace;
+use crate::{meter, trace};
 
 /// How long the database may take to say what became of a rollback.
 const ROLLBACK: Duration = Duration::from_secs(5);
@@ -112,6 +112,7 @@ where
             Ok(Ok(Acceptance::Duplicate)) => {
                 // Nothing was changed, so it does not matter what becomes of it.
                 drop(tx);
+                meter::accepted(&self.name, message, Acceptance::Duplicate);
                 return Some(Tried::Done);
             }
             // The name was looked at before: it is the id that this inbox cannot have.
@@ -121,7 +122,11 @@ where
             Ok(Err(error)) => return Some(Tried::Away(away(&error))),
             Err(_) => return Some(Tried::Away(self.silent("the inbox"))),
         }
-        Some(trace::process(&self.name, message, self.work(tx, message)).await)
+        let tried = trace::process(&self.name, message, self.work(tx, message)).await;
+        if matches!(tried, Tried::Done) {
+            meter::accepted(&self.name, message, Acceptance::New);
+        }
+        Some(tried)
     }
 
     /// The handler, and what becomes of the transaction.

@@ -20,6 +20,7 @@ mod feed;
 mod handler;
 mod lanes;
 mod message;
+mod meter;
 mod options;
 mod trace;
 mod wire;

@@ -44,7 +44,7 @@ const WAITS: &[f64] = &[0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0, 600.0];
 
 /// Upper bounds of a histogram, in seconds.
 pub fn buckets(metric: &Metric) -> &'static [f64] {
-    if metric.name == DELIVERY_LATENCY.name { WAITS } else { STEPS }
+    if [DELIVERY_LATENCY.name, CONSUMER_LAG.name].contains(&metric.name) { WAITS } else { STEPS }
 }
 
 const OF_ROUTE: &[&str] = &["store", "route"];
@@ -84,6 +84,8 @@ metrics! {
     STORE_HORIZON_AGE "store_horizon_age_seconds" Gauge OF_STORE, "How long somebody has kept the database from removing dead rows; 0 when nobody does, as far as the role may see.";
     STORE_OLDEST_WRITER_AGE "store_oldest_writer_age_seconds" Gauge OF_STORE, "Age of the oldest open transaction that has written, as far as the role may see.";
     WEBHOOK_RESPONSES "webhook_responses_total" Counter &["store", "route", "class"], "Answers of receivers: 2xx, 3xx, 4xx, 429, 5xx, timeout, refused.";
+    INBOX_ACCEPTS "inbox_accepts_total" Counter &["consumer", "result"], "Events that a consumer in Rust accepted and did the work of (new), or had accepted before (duplicate). In its own process, with the feature `metrics`.";
+    CONSUMER_LAG "consumer_lag_seconds" Histogram &["consumer"], "How long after an event occurred the work of its consumer was done. In its own process, with the feature `metrics`.";
     SPANS_DROPPED "spans_dropped_total" Counter &[], "Spans that the collector of traces did not take, or for which there was no room to wait.";
     LOG_LINES_DROPPED "log_lines_dropped_total" Counter &[], "Log lines that could not be written, or for which there was no room to wait.";
     CONFIG_RELOAD_SUCCESS "config_reload_success" Gauge &[], "Whether the last reload of the configuration was taken.";

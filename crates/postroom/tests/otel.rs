@@ -131,3 +131,40 @@ async fn one_trace_goes_from_the_append_through_the_outbox_to_the_handler() {
     let of_ours = format!("{processed:?}");
     assert!(of_ours.contains(&ready.id) && !of_ours.contains("canary"), "{of_ours}");
 }
+
+/// Does nothing, well.
+struct Done;
+
+impl Handler<MemoryTx> for Done {
+    async fn handle(&self, _: &mut MemoryTx, _: &Message) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn acceptances_and_lag_are_counted_through_the_applications_recorder() {
+    let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
+    let page = recorder.handle();
+    metrics::set_global_recorder(recorder).unwrap();
+    let store = Memory::new();
+    let mut tx = store.begin();
+    let appended = store.append(&mut tx, &Event::new("order.placed").key("canary")).await.unwrap();
+    tx.commit();
+    appended.wake();
+    let wire = relayed(&store).await;
+    for _ in 0..2 {
+        let (done, acked) = oneshot::channel();
+        let feed = One { wire: Mutex::new(Some(wire.clone())), done: Mutex::new(Some(done)) };
+        let consumer = Consumer::new("books", store.clone(), feed, Done).unwrap();
+        consumer.run(async { acked.await.unwrap() }).await;
+    }
+    let text = page.render();
+    for line in [
+        "postroom_inbox_accepts_total{consumer=\"books\",result=\"new\"} 1",
+        "postroom_inbox_accepts_total{consumer=\"books\",result=\"duplicate\"} 1",
+        "postroom_consumer_lag_seconds_count{consumer=\"books\"} 1",
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+    assert!(!text.contains("canary"), "{text}");
+}

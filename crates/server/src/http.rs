@@ -27,6 +27,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, Listen};
+use crate::metrics::Alias;
 use crate::operating::Operating;
 use auth::Guard;
 use idempotency::Answered;
@@ -47,6 +48,7 @@ pub(crate) struct Site {
     /// Whether only this machine can ask.
     local: bool,
     answered: Answered,
+    aliases: Vec<Alias>,
     streams: Arc<Semaphore>,
     over: CancellationToken,
 }
@@ -85,6 +87,7 @@ impl Server {
             guard: Guard::new(&config.http),
             local: address.ip().is_loopback(),
             answered: Answered::default(),
+            aliases: config.http.metrics_alias.clone(),
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
             over: CancellationToken::new(),
         };

@@ -1,5 +1,6 @@
 //! Metrics of this process, as Prometheus reads them. Their names are [`postroom_core::metrics`]'s.
 
+mod alias;
 mod gauges;
 mod meters;
 
@@ -7,6 +8,8 @@ use metrics::{Counter, Gauge, Histogram, Key, KeyName, Label, Level, Metadata, R
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 use postroom_core::metrics::{self as names, Kind, METRICS, Metric};
 
+pub use alias::Alias;
+pub(crate) use alias::extended;
 pub(crate) use gauges::watch;
 #[cfg(feature = "otlp")]
 pub(crate) use meters::outcome_of;

@@ -14,6 +14,7 @@ mod program;
 mod session;
 
 use std::ops::{Deref, DerefMut};
+use std::process::Command;
 
 use postroom_conformance::servers::brokers::RabbitMq;
 use postroom_conformance::servers::{Database, Servers, unique_name};
@@ -33,6 +34,15 @@ const HANDLER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/handlers/handler.py"
 /// The command of our handler, as a variable says it.
 pub fn handler() -> String {
     serde_json::json!(["python3", HANDLER]).to_string()
+}
+
+/// What a path answers, with this header: the status and the text.
+pub fn get(address: &str, path: &str, header: &str) -> (String, String) {
+    let url = format!("http://{address}{path}");
+    let said = Command::new("curl").args(["-s", "-w", "\n%{http_code}", "-H", header, &url]).output().unwrap();
+    let text = String::from_utf8(said.stdout).unwrap();
+    let (body, status) = text.rsplit_once('\n').unwrap();
+    (status.to_owned(), body.to_owned())
 }
 
 /// One system, with everything of its own.

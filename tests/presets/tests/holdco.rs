@@ -3,14 +3,13 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "what is not as documented fails the test")]
 
 use std::net::TcpListener;
-use std::process::Command;
 
 use futures_util::StreamExt as _;
 use lapin::options::{BasicAckOptions, BasicConsumeOptions, BasicRejectOptions};
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{Connection, ConnectionProperties, message::Delivery};
 use postroom_e2e::until;
-use postroom_presets::System;
+use postroom_presets::{System, get};
 use serde_json::{Value, json};
 
 const GROUP: &str = "11111111-1111-4111-8111-111111111111";
@@ -314,15 +313,6 @@ fn every_knob_of_the_documents_is_a_key() {
         assert_eq!(setting["value"].as_str().unwrap().trim_matches('"'), value, "{key}");
         assert_eq!(setting["origin"], format!("env POSTROOM_{name}"));
     }
-}
-
-/// What a path answers, with this header: the status and the text.
-fn get(address: &str, path: &str, header: &str) -> (String, String) {
-    let url = format!("http://{address}{path}");
-    let said = Command::new("curl").args(["-s", "-w", "\n%{http_code}", "-H", header, &url]).output().unwrap();
-    let text = String::from_utf8(said.stdout).unwrap();
-    let (body, status) = text.rsplit_once('\n').unwrap();
-    (status.to_owned(), body.to_owned())
 }
 
 #[test]

@@ -8,6 +8,7 @@ use super::keys::{Key, Kind, SOME, key, optional};
 use super::read::Read;
 use super::tree::{Entry, Table};
 use super::typed::{Anonymous, HttpConfig, Listen};
+use crate::metrics::Alias;
 use crate::redact::{JsonPath, Redaction};
 
 pub(super) static HTTP: &[Key] = &[
@@ -36,6 +37,12 @@ pub(super) static HTTP: &[Key] = &[
         r#"{ "payment.*" = ["$.card", "$..iban"] }"#,
         "What of payloads nobody is shown: JSON paths by event type.",
     ),
+    optional(
+        "metrics_alias",
+        Kind::Open(&Kind::Text),
+        r#"{ orders_in_flight = "postroom_in_flight_deliveries" }"#,
+        "Further names of metrics, or of parts of them by a label: those that are graphed already.",
+    ),
     key("late", SOME, r#""5m""#, "How long a delivery may be due before /readyz says that the relay does not move."),
 ];
 
@@ -52,7 +59,8 @@ impl Read<'_> {
         let usual = metrics_token.as_ref().map(|_| Listen { address: USUAL, must: false });
         let listen = chosen.or(usual);
         let anonymous = self.anonymous(table, word.as_deref(), listen);
-        HttpConfig { listen, metrics_token, anonymous, redact: self.redact(table), late: table.duration("late") }
+        let (redact, metrics_alias) = (self.redact(table), self.metrics_alias(table));
+        HttpConfig { listen, metrics_token, anonymous, redact, metrics_alias, late: table.duration("late") }
     }
 
     fn anonymous(&mut self, table: &Table, word: Option<&str>, listen: Option<Listen>) -> Anonymous {
@@ -75,6 +83,17 @@ impl Read<'_> {
                 Anonymous::Nothing
             }
         }
+    }
+
+    fn metrics_alias(&mut self, table: &Table) -> Vec<Alias> {
+        let mut aliases = Vec::new();
+        for Entry { name, node, .. } in table.table("metrics_alias").into_iter().flat_map(|names| &names.0) {
+            match Alias::parse(name, node.text().unwrap_or_default()) {
+                Ok(alias) => aliases.push(alias),
+                Err(why) => self.problems.at(&node.place, why, None),
+            }
+        }
+        aliases
     }
 
     fn redact(&mut self, table: &Table) -> Redaction {

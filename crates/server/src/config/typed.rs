@@ -14,6 +14,7 @@ use postroom_relay::Poll;
 use super::problem::{ConfigError, Problem, suggest};
 use super::show::Setting;
 use super::transports::Target;
+use crate::metrics::Alias;
 use crate::redact::Redaction;
 
 /// A whole configuration; valid by construction.
@@ -145,6 +146,8 @@ pub struct HttpConfig {
     pub anonymous: Anonymous,
     /// What of payloads nobody is shown.
     pub redact: Redaction,
+    /// Further names of metrics.
+    pub metrics_alias: Vec<Alias>,
     /// How long a delivery may be due before the relay counts as standing still.
     pub late: Duration,
 }

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::Site;
 use super::problem::Problem;
+use crate::metrics::extended;
 
 /// Whether the engines go round.
 pub(super) async fn livez(State(site): State<Arc<Site>>, query: RawQuery, headers: HeaderMap) -> Response {
@@ -50,7 +51,7 @@ async fn answer(
 /// As Prometheus reads them.
 pub(super) async fn metrics(State(site): State<Arc<Site>>, headers: HeaderMap) -> Result<Response, Problem> {
     site.guard.may_read_metrics(&headers, &site.operating.desks).await?;
-    let text = site.operating.metrics.text();
+    let text = extended(site.operating.metrics.text(), &site.aliases);
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
 }
 

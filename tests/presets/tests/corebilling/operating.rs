@@ -1,6 +1,9 @@
 //! What operators do by hand, also while a row is being delivered.
 
+use std::net::TcpListener;
+
 use postroom_e2e::until;
+use postroom_presets::get;
 use serde_json::json;
 
 use crate::world::Billing;
@@ -100,4 +103,31 @@ fn a_row_that_somebody_finishes_or_deletes_while_it_is_on_its_way_stays_as_they_
     assert_eq!(billing.states(), ["01J-1 failed 0"]);
     assert_eq!(billing.payload("01J-1")["outbox_last_error"], "by hand");
     assert_eq!(billing.published_ids(), ["01J-1", "01J-2"], "they were on their way already");
+}
+
+#[test]
+fn metrics_have_the_names_that_are_graphed_already() {
+    let mut billing = Billing::new();
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    billing.set("POSTROOM_HTTP__LISTEN", &address);
+    billing.insert("01J-1", &json!({}));
+    billing.insert_failing("01J-2", 9);
+    let relay = billing.relay("ours");
+    let of = "{store=\"main\",route=\"corebilling\"";
+    let lines = [
+        format!("corebilling_outbox_dispatcher_inflight{of}}} 0"),
+        // Whatever the outcome of a topic that is not there.
+        format!("corebilling_outbox_dispatcher_errors{of},outcome=\""),
+        format!("corebilling_webhook_delivery_total{of},result=\"delivered\"}} 1"),
+        format!("corebilling_webhook_delivery_duration_seconds_count{of},outcome=\"delivered\"}} 1"),
+    ];
+    let page = || get(&address, "/metrics", "accept: text/plain").1;
+    until("the metrics to count both", || lines.iter().all(|line| page().contains(line)));
+    let page = page();
+    assert!(
+        !page.contains(
+            "corebilling_outbox_dispatcher_errors{store=\"main\",route=\"corebilling\",outcome=\"delivered\""
+        )
+    );
+    relay.stop();
 }
