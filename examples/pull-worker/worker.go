@@ -56,7 +56,7 @@ func settled(e event) result {
 }
 
 func post(path string, body, answer any) error {
-	base := os.Getenv("POSTROOM_URL")
+	base := os.Getenv("WORKER_URL")
 	if base == "" {
 		base = "http://127.0.0.1:7480"
 	}
@@ -68,7 +68,7 @@ func post(path string, body, answer any) error {
 	if err != nil {
 		return err
 	}
-	request.Header.Set("authorization", "Bearer "+os.Getenv("POSTROOM_TOKEN"))
+	request.Header.Set("authorization", "Bearer "+os.Getenv("WORKER_TOKEN"))
 	request.Header.Set("content-type", "application/json")
 	client := http.Client{Timeout: 40 * time.Second}
 	response, err := client.Do(request)
@@ -78,9 +78,26 @@ func post(path string, body, answer any) error {
 	defer response.Body.Close()
 	if response.StatusCode != 200 {
 		problem, _ := io.ReadAll(response.Body)
-		return fmt.Errorf("%d: %s", response.StatusCode, problem)
+		log.Fatalf("%d: %s", response.StatusCode, problem)
 	}
 	return json.NewDecoder(response.Body).Decode(answer)
+}
+
+// turn leases some events, handles and settles them.
+func turn(wait string) error {
+	var events []event
+	if err := post("", map[string]any{"limit": 100, "wait": wait}, &events); err != nil {
+		return err
+	}
+	results := make([]result, 0, len(events))
+	for _, e := range events {
+		results = append(results, settled(e))
+	}
+	if len(results) == 0 {
+		return nil
+	}
+	var done struct{ Settled int }
+	return post("/settle", map[string]any{"results": results}, &done)
 }
 
 func main() {
@@ -89,21 +106,10 @@ func main() {
 		wait = "1s"
 	}
 	for {
-		var events []event
-		if err := post("", map[string]any{"limit": 100, "wait": wait}, &events); err != nil {
-			log.Fatal(err)
-		}
-		results := make([]result, 0, len(events))
-		for _, e := range events {
-			results = append(results, settled(e))
-		}
-		if len(results) > 0 {
-			var done struct{ Settled int }
-			if err := post("/settle", map[string]any{"results": results}, &done); err != nil {
-				log.Fatal(err)
-			}
-		}
-		if once {
+		if err := turn(wait); err != nil { // the relay is away; what we leased comes again
+			log.Print(err, "; again in a second")
+			time.Sleep(time.Second)
+		} else if once {
 			return
 		}
 	}

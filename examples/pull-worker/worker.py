@@ -4,11 +4,12 @@
 import json
 import os
 import sys
+import time
 import urllib.error
 import urllib.request
 
-BASE = os.environ.get("POSTROOM_URL", "http://127.0.0.1:7480") + "/api/v1/pull/mailer"
-TOKEN = os.environ["POSTROOM_TOKEN"]
+BASE = os.environ.get("WORKER_URL", "http://127.0.0.1:7480") + "/api/v1/pull/mailer"
+TOKEN = os.environ["WORKER_TOKEN"]
 
 
 def post(path, body):
@@ -47,5 +48,9 @@ while True:
             post("/settle", {"results": [settled(event) for event in events]})
     except urllib.error.HTTPError as error:
         sys.exit(f"{error.code}: {error.read().decode()}")
+    except OSError as error:  # the relay is away; what we leased comes again
+        print(f"{error}; again in a second", file=sys.stderr)
+        time.sleep(1)
+        continue
     if once:
         break

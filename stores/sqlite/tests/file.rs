@@ -245,3 +245,20 @@ async fn a_file_is_examined_and_what_keeps_a_relay_from_it_is_told() {
     let codes: Vec<_> = found.iter().filter_map(|found| found.code.as_deref()).collect();
     assert_eq!(codes, ["doctor.journal_mode", "doctor.read_only"]);
 }
+
+/// Looking never takes long: whoever asks too much is told so, and relays go on.
+#[tokio::test]
+async fn a_question_that_takes_too_long_is_cut_off_for_those_who_look() {
+    let shop = Shop::open().await;
+    let endless = "create view postroom_token as with recursive n(name) as (select 1 union all select name + 1 from n) \
+         select name, '' as role, '' as hash, 0 as created_at, '' as created_by, null as expires_at \
+         from n where name < 0";
+    for statement in ["drop table postroom_token", endless] {
+        sqlx::query(statement).execute(shop.store.pool()).await.unwrap();
+    }
+    let options = SqliteOptions::new("main", shop.path().to_str().unwrap()).for_looking();
+    let looking = Sqlite::open(options).await.unwrap();
+    let error = looking.desk().tokens().await.unwrap_err();
+    assert_eq!(error.kind, StoreErrorKind::Busy, "{error}");
+    looking.desk().routes().await.unwrap();
+}

@@ -117,7 +117,7 @@ async fn ls(app: &App, args: &LsArgs) -> Outcome {
     args.which.deliveries.check(&opened).await?;
     let rows = opened.desk().dead(&args.which.selection(), args.after, args.limit).await?;
     app.global.output.list(&rows, || table(&rows))?;
-    if let Some(last) = rows.last().filter(|_| rows.len() == args.limit && app.is_table()) {
+    if let Some(last) = rows.last().filter(|_| rows.len() >= args.limit && app.is_table()) {
         note(&format!("there may be more: --after {}", last.position))?;
     }
     Ok(Exit::Done)

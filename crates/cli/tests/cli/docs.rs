@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
+use crate::http::free;
 use crate::world::{Running, World, mask};
 
 /// The folder of the repository.
@@ -102,6 +103,22 @@ fn the_handler_in_python_works_as_its_page_says() {
     reader.world.write("postroom.toml", &blocks(&exec, "toml")[0]);
     reader.world.write("mailer.py", &blocks(&exec, "python")[0]);
     reader.follow(&blocks(&exec, "console")[0]);
+}
+
+#[test]
+fn the_worker_in_python_works_as_its_page_says() {
+    let text = page("docs/pull.md");
+    let (reader, address) = (Reader::new(), free());
+    let here = |text: &str| text.replace("127.0.0.1:7480", &address);
+    reader.world.write("postroom.toml", &here(&blocks(&text, "toml")[0]));
+    fs::create_dir_all(reader.world.path("examples/pull-worker")).unwrap();
+    let worker = "examples/pull-worker/worker.py";
+    reader.world.write(worker, &here(&page(worker)));
+    // One shell, as the page's reader has; only the worker ends after its first events, and then the relay does.
+    let typed = format!("\n{}", blocks(&text, "console")[0]).replace("\n$ ", "\n");
+    let printed = reader.shell(&format!("set -e{} --once\nkill $!\nwait", typed.trim_end()));
+    assert!(printed.contains("mail to ann@example.com about "), "{printed}");
+    assert_eq!(reader.world.json(&["status"])["routes"][0]["delivered"], 1);
 }
 
 #[test]

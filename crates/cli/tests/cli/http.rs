@@ -14,7 +14,7 @@ use crate::world::{Running, World};
 /// An answer.
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    head: String,
+    pub(crate) head: String,
     pub(crate) body: String,
 }
 
@@ -122,6 +122,7 @@ fn a_token_for_metrics_opens_metrics_and_nothing_is_told_without_it() {
             assert!(!answer.body.contains("canary") && (status == 200 || !answer.body.contains("mailer")));
         }
     }
+    assert_eq!(ask(&address, "/api/v1/status", &[]).unwrap().status, 401, "nor is anything else");
     assert_eq!(ask(&address, "/v1/health", &[]).unwrap().body, "{\"status\":\"ok\"}");
     let told = ask(&address, "/v1/health", &["x-metrics-token: canary-secret"]).unwrap();
     assert!(told.body.contains("\"route\":\"mailer\""), "{}", told.body);
@@ -142,6 +143,33 @@ fn an_address_that_is_taken_or_open_to_others_does_not_start() {
     let said = world.run(&["relay", "run", "--listen", "localhost"]);
     assert_eq!(said.code, 2, "{}", said.stderr);
     assert!(said.stderr.contains("is not an address with a port"), "{}", said.stderr);
+}
+
+#[test]
+fn dead_letters_come_page_by_page_and_each_once() {
+    let world = World::bare();
+    let config = std::fs::read_to_string(world.path("postroom.toml")).unwrap();
+    world.write("postroom.toml", &config.replace("held.*", "order.*"));
+    world.ok(&["store", "migrate", "up"]);
+    world.append("twice", "order.bad", "o-1");
+    world.append("again", "order.bad", "o-2");
+    world.ok(&["relay", "run", "--drain"]);
+    let page = world.run(&["dead", "ls", "--limit", "1"]);
+    assert_eq!(page.stdout.matches("twice").count(), 2, "a page ends after both routes: {}", page.stdout);
+    assert!(page.stderr.contains("there may be more: --after 1"), "{}", page.stderr);
+    let address = free();
+    let running = relay(&world, &["--listen", &address], &[]);
+    until(&address, "/readyz", "moving", |answer| answer.status == 200);
+    let (mut next, mut seen) = (Some("/api/v1/dead?limit=1".to_owned()), Vec::new());
+    while let Some(path) = next {
+        let page = ask(&address, &path, &[]).unwrap();
+        let rows: serde_json::Value = serde_json::from_str(&page.body).unwrap();
+        seen.extend(rows.as_array().unwrap().iter().map(|row| format!("{} {}", row["id"], row["route"])));
+        next = page.head.split("link: <").nth(1).map(|link| link.split('>').next().unwrap().to_owned());
+    }
+    assert_eq!(seen, ["\"twice\" \"held\"", "\"twice\" \"mailer\"", "\"again\" \"held\"", "\"again\" \"mailer\""]);
+    running.signal(Signal::SIGTERM);
+    assert_eq!(running.end().0, Some(0));
 }
 
 /// H-85

@@ -33,6 +33,7 @@ mod replays;
     feature = "webhook"
 ))]
 mod support;
+mod tokens;
 mod top;
 mod traces;
 #[cfg(feature = "webhook")]

@@ -29,7 +29,7 @@ pub(super) static HTTP: &[Key] = &[
         "anonymous",
         Kind::Word(&["none", "viewer", "operator", "admin"]),
         r#""none""#,
-        "What somebody on this machine may without a token. By default: look, until the first token is made.",
+        "What somebody on this machine may without a token. By default: look, until there is a token of any kind.",
     ),
     optional(
         "redact",
@@ -58,7 +58,11 @@ impl Read<'_> {
         // A token without an address is a wish for the usual one, where somebody else may be already.
         let usual = metrics_token.as_ref().map(|_| Listen { address: USUAL, must: false });
         let listen = chosen.or(usual);
-        let anonymous = self.anonymous(table, word.as_deref(), listen);
+        let anonymous = match self.anonymous(table, word.as_deref(), listen) {
+            // Whoever guards the metrics does not mean that everybody may look at the rest.
+            Anonymous::LookAtFirst if metrics_token.is_some() => Anonymous::Nothing,
+            said => said,
+        };
         let (redact, metrics_alias) = (self.redact(table), self.metrics_alias(table));
         HttpConfig { listen, metrics_token, anonymous, redact, metrics_alias, late: table.duration("late") }
     }

@@ -39,6 +39,8 @@ struct Known {
 pub(crate) struct Caller {
     /// As the audit names them.
     pub(crate) name: String,
+    /// The hash of the token they gave.
+    hash: Option<String>,
     /// What they may, in each store.
     roles: BTreeMap<String, Role>,
 }
@@ -82,8 +84,18 @@ impl Guard {
     pub(crate) async fn admit(&self, headers: &HeaderMap, role: Role, desks: &Desks) -> Result<Caller, Problem> {
         let given = given(headers);
         let hashed = hash(given.as_deref().unwrap_or_default());
+        self.caller(given.map(|_| hashed), role, desks).await
+    }
+
+    /// The same caller, if they still may: a token may be revoked or end while its owner watches.
+    pub(crate) async fn admit_again(&self, caller: &Caller, role: Role, desks: &Desks) -> Result<Caller, Problem> {
+        self.caller(caller.hash.clone(), role, desks).await
+    }
+
+    async fn caller(&self, given: Option<String>, role: Role, desks: &Desks) -> Result<Caller, Problem> {
         let now = Timestamp::now();
-        let mut caller = Caller { name: "anonymous".to_owned(), roles: BTreeMap::new() };
+        let mut caller = Caller { name: "anonymous".to_owned(), hash: given, roles: BTreeMap::new() };
+        let hashed = caller.hash.clone().unwrap_or_default();
         let mut silent = None;
         for store in &desks.config().stores {
             let tokens = match self.tokens_of(&store.name, desks).await {
@@ -100,7 +112,7 @@ impl Guard {
                     known = Some(token);
                 }
             }
-            match (known, &given) {
+            match (known, &caller.hash) {
                 (Some(token), Some(_)) => {
                     caller.name.clone_from(&token.name);
                     caller.roles.insert(store.name.clone(), token.role);
@@ -114,7 +126,7 @@ impl Guard {
         }
         match silent {
             _ if caller.may_anywhere(role) => Ok(caller),
-            _ if !caller.roles.is_empty() && given.is_some() => Err(forbidden(role)),
+            _ if !caller.roles.is_empty() && caller.hash.is_some() => Err(forbidden(role)),
             Some(problem) => Err(problem),
             None => Err(Problem::unauthorized()),
         }

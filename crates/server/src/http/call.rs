@@ -36,6 +36,13 @@ impl Call {
         self.site.operating.desks.config()
     }
 
+    /// The same call, if its caller still may: for answers that go on for long.
+    pub(super) async fn again(self) -> Option<Self> {
+        let (guard, desks) = (&self.site.guard, &self.site.operating.desks);
+        let caller = guard.admit_again(&self.caller, self.role, desks).await.ok()?;
+        Some(Self { caller, ..self })
+    }
+
     /// Whether the caller may see this store here.
     pub(super) fn sees(&self, store: &StoreConfig) -> bool {
         self.caller.may(self.role, &store.name)

@@ -103,6 +103,22 @@ async fn events_are_told_as_they_are_appended_and_states_every_second() {
     assert!(text.contains("\"route\":\"orders\""), "{text}");
 }
 
+#[tokio::test]
+async fn a_stream_ends_when_its_token_is_revoked() {
+    let site = Site::guarded("").await;
+    let bearer = format!("authorization: Bearer {}\r\n", site.token("viewer").unwrap());
+    let mut streams = Vec::new();
+    for path in ["/api/v1/live", "/api/v1/events/live"] {
+        let mut stream = site.begin("GET", path, &bearer, b"").await;
+        assert!(piece(&mut stream).await.starts_with("HTTP/1.1 200"));
+        streams.push(stream);
+    }
+    assert_eq!(site.ask("admin", "DELETE", "/api/v1/tokens/viewer", None).await.status, 200);
+    for mut stream in streams {
+        stream.read_to_end(&mut Vec::new()).await.unwrap();
+    }
+}
+
 async fn piece(stream: &mut tokio::net::TcpStream) -> String {
     let mut buffer = vec![0; 64 * 1024];
     let read = stream.read(&mut buffer).await.unwrap();

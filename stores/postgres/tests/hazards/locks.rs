@@ -261,3 +261,24 @@ async fn two_relays_with_different_definitions_of_a_new_route_do_not_both_join()
     assert_eq!(refused.len(), 1);
     assert_eq!(refused[0].kind, StoreErrorKind::Conflict, "{}", refused[0]);
 }
+
+/// Whoever looks waits two seconds at most, behind a lock or for what is much, on two connections.
+#[tokio::test]
+async fn a_question_that_takes_too_long_is_cut_off_for_those_who_look() {
+    let bench = Bench::new().await;
+    let looking = Postgres::open(bench.options.clone().for_looking()).await.unwrap();
+    let mut holder = bench.store.begin().await.unwrap();
+    holder.execute(bench.here("lock table postroom.token in access exclusive mode")).await.unwrap();
+    let desk = looking.desk();
+    let (one, two, three) = tokio::join!(desk.tokens(), desk.tokens(), desk.tokens());
+    for refused in [one, two, three] {
+        assert_eq!(refused.unwrap_err().kind, StoreErrorKind::Busy);
+    }
+    holder.rollback().await.unwrap();
+    desk.tokens().await.unwrap();
+    bench.sql("alter table postroom.token rename to put_away").await;
+    let slow = "create view postroom.token as select t.* from postroom.put_away t right join pg_sleep(3600) on true";
+    bench.sql(slow).await;
+    assert_eq!(desk.tokens().await.unwrap_err().kind, StoreErrorKind::Busy);
+    desk.routes().await.unwrap();
+}

@@ -28,6 +28,7 @@ pub(crate) async fn status(call: Call) -> Result<Response, Problem> {
         if !first {
             sleep(EVERY).await;
         }
+        let call = call.again().await?;
         let report = report(&call, Part::All).await;
         Some((event("status", &report), (call, place, false)))
     });
@@ -40,6 +41,7 @@ pub(crate) async fn events(call: Call) -> Result<Response, Problem> {
     let desk = call.desk().await?;
     let after = tail::end(&*desk).await?;
     let looks = stream::unfold((call, place, desk, after), |(call, place, desk, after)| async move {
+        let call = call.again().await?;
         let (rows, after) = match tail::news(&*desk, &call.selection(), after, BATCH).await {
             Ok((rows, after)) => (rows, after),
             // The store is asked again; a stream that ended would be asked for again, too.
@@ -59,7 +61,7 @@ fn event(name: &str, data: &impl Serialize) -> Event {
     event.json_data(data).unwrap_or_else(|_| Event::default().comment("it cannot be written"))
 }
 
-/// A stream that ends when the relay does.
+/// A stream that ends when the relay does, or its caller may no longer look.
 fn answer(over: CancellationToken, events: impl Stream<Item = Event> + Send + 'static) -> Response {
     let events = events.map(Ok::<_, Infallible>).take_until(over.cancelled_owned());
     Sse::new(events).keep_alive(KeepAlive::new().interval(Duration::from_secs(15))).into_response()

@@ -78,7 +78,7 @@ pub(crate) async fn dead(call: Call) -> Answer {
     call.check_route(&*desk).await?;
     let after = call.given.cursor("cursor").unwrap_or_default();
     let rows = desk.dead(&call.selection(), after, call.limit()).await?;
-    let next = rows.last().filter(|_| rows.len() == call.limit()).map(|row| row.position);
+    let next = rows.last().filter(|_| rows.len() >= call.limit()).map(|row| row.position);
     Ok(call.page(&rows, next))
 }
 
