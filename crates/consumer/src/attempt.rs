@@ -143,7 +143,7 @@ where
         };
         let rolled_back = timeout(ROLLBACK, self.transactions.rollback(tx)).await;
         match rolled_back {
-            _ if failure.kind == FailureKind::Unavailable => Tried::Away(failure),
+            _ if failure.kind == FailureKind::Unavailable || failure.waits => Tried::Away(failure),
             _ if failure.kind == FailureKind::Permanent => Tried::Failed(failure),
             Ok(Ok(())) => Tried::Failed(failure),
             Ok(Err(_)) | Err(_) => Tried::Lost(failure),

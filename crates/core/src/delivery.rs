@@ -140,15 +140,15 @@ pub fn verdict(attempts: u32, outcome: Outcome, policy: &RetryPolicy, random: f6
         Ok(receipt) => return Verdict::Delivered(receipt),
         Err(failure) => failure,
     };
-    let attempts = attempts.saturating_add(1);
+    let (before, attempts) = (attempts, attempts.saturating_add(1));
     match failure.kind {
         FailureKind::Unavailable => Verdict::Returned,
         FailureKind::Permanent => Verdict::Dead { attempts, failure },
-        FailureKind::Transient if policy.exhausted(attempts) => Verdict::Dead { attempts, failure },
+        FailureKind::Transient if policy.exhausted(attempts) && !failure.waits => Verdict::Dead { attempts, failure },
         FailureKind::Transient => {
             let after =
                 policy.delay(attempts, random).max(failure.retry_after.unwrap_or_default().min(RETRY_AFTER_MAX));
-            Verdict::Retry { attempts, after, failure }
+            Verdict::Retry { attempts: if failure.waits { before } else { attempts }, after, failure }
         }
     }
 }
@@ -177,6 +177,16 @@ mod tests {
     fn the_last_attempt_is_death() {
         assert!(matches!(check(10, Err(Failure::transient("x", "y"))), Verdict::Retry { attempts: 11, .. }));
         assert!(matches!(check(11, Err(Failure::transient("x", "y"))), Verdict::Dead { attempts: 12, .. }));
+    }
+
+    #[test]
+    fn what_is_too_early_waits_and_never_dies_of_it() {
+        for before in [0, 11, 500] {
+            let Verdict::Retry { attempts, .. } = check(before, Err(Failure::transient("x", "y").waits())) else {
+                panic!("not retried")
+            };
+            assert_eq!(attempts, before);
+        }
     }
 
     #[test]

@@ -43,6 +43,8 @@ pub struct Failure {
     pub retry_after: Option<Duration>,
     /// Whether the receiver is gone for good: the route is held until an operator resumes it.
     pub disables: bool,
+    /// Whether the event is only too early: it stays pending with the reason, no attempt is counted, it never dies of this.
+    pub waits: bool,
     /// Errors per handler, where several took the event.
     pub handlers: Vec<HandlerError>,
 }
@@ -56,6 +58,7 @@ impl Failure {
             error: cut(&error.into()),
             retry_after: None,
             disables: false,
+            waits: false,
             handlers: Vec::new(),
         }
     }
@@ -84,6 +87,12 @@ impl Failure {
     /// Says that the receiver is gone for good and wants nothing more; only with [`FailureKind::Unavailable`].
     pub fn disables(mut self) -> Self {
         self.disables = true;
+        self
+    }
+
+    /// Says that the event is only too early for this receiver; only with [`FailureKind::Transient`].
+    pub fn waits(mut self) -> Self {
+        self.waits = true;
         self
     }
 }

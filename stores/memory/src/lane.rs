@@ -291,7 +291,12 @@ impl Lane {
             FailureKind::Permanent => "permanent",
             FailureKind::Transient | FailureKind::Unavailable => "transient",
         };
-        self.attempts.entry(number).or_default().push(AttemptRow {
+        let tries = self.attempts.entry(number).or_default();
+        // What is offered again and again until somebody knows it is told once.
+        if failure.waits && tries.last().is_some_and(|last| last.attempt == attempt) {
+            return;
+        }
+        tries.push(AttemptRow {
             attempt,
             at: now,
             outcome: outcome.to_owned(),

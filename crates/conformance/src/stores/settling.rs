@@ -34,6 +34,23 @@ pub async fn a_returned_retry_keeps_its_attempts_and_comes_at_once<H: StoreHarne
     worker.deliver(&[third]).await;
 }
 
+pub async fn what_is_too_early_comes_again_with_the_attempts_it_had<H: StoreHarness>(s: &Bench<H>) {
+    s.append(&events("a", 1..=1)).await;
+    let worker = s.serve(&route()).await;
+    for attempts in [0, 0, 1, 1] {
+        let head = worker.take_one().await;
+        let failure = Failure::transient("test.early", "nobody knows it yet").waits();
+        let verdict = Verdict::Retry { attempts, after: SECOND, failure };
+        worker.settle(&[Settlement { verdict, ..retry(&head, SECOND) }]).await;
+        s.pass(SECOND);
+    }
+    let again = worker.take_one().await;
+    assert_eq!((again.event.id.as_str(), again.attempts), ("a-1", 1));
+    let tried = s.timeline("a-1", "all").await.attempts;
+    assert_eq!(tried.len(), 2, "what is offered again and again fills no table: {tried:?}");
+    worker.deliver(&[again]).await;
+}
+
 pub async fn returned_deliveries_come_before_what_was_appended_since<H: StoreHarness>(s: &Bench<H>) {
     s.append(&events("a", 1..=3)).await;
     let worker = s.serve(&route()).await;

@@ -39,6 +39,7 @@ macro_rules! store_suite {
             settling {
                 a_returned_delivery_comes_again_as_if_it_had_never_been_out
                 a_returned_retry_keeps_its_attempts_and_comes_at_once
+                what_is_too_early_comes_again_with_the_attempts_it_had
                 returned_deliveries_come_before_what_was_appended_since
                 a_settle_repeated_changes_nothing
                 a_settle_repeated_after_another_take_loses_nothing

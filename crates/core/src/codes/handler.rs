@@ -33,8 +33,8 @@ pub(super) const SECTION: Section = Section {
         Code {
             code: "handler.missing",
             kind: "transient",
-            cause: "the route wants the type, no handler does",
-            next: "add a handler, or narrow the route's filter",
+            cause: "the route wants the type, no handler does: a newer program may; the event waits and no attempt is counted",
+            next: "upgrade the program, add a handler, or narrow the route's filter",
         },
         Code {
             code: "handler.closed",

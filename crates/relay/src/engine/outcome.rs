@@ -49,7 +49,10 @@ impl Engine {
                     self.breaker.answered();
                 }
             }
-            Err(failure) if current && failure.kind == FailureKind::Permanent => self.breaker.answered(),
+            // It says something about the event, and nothing about the destination.
+            Err(failure) if current && (failure.kind == FailureKind::Permanent || failure.waits) => {
+                self.breaker.answered();
+            }
             Err(failure) if current => {
                 let probing = self.breaker.phase(now) == BreakerPhase::HalfOpen;
                 if self.breaker.failed(now, key_hash(&held.delivery)) {

@@ -23,6 +23,8 @@ use tokio_util::task::TaskTracker;
 
 /// How long a close waits for handlers to reach their next await.
 const CLOSE_GRACE: Duration = Duration::from_secs(5);
+/// When an event that no handler wants is offered again.
+const MISSING_AGAIN: Duration = Duration::from_secs(30);
 
 /// What a handler gets: the event, and which try this is.
 #[derive(Debug, Clone)]
@@ -89,7 +91,7 @@ impl Default for Handlers {
 }
 
 impl Handlers {
-    /// No handlers yet: every event fails as `handler.missing` until one matches.
+    /// No handlers yet: every event waits as `handler.missing` until one matches.
     pub fn new() -> Self {
         Self::default()
     }
@@ -149,7 +151,8 @@ impl Transport for Handlers {
                 self.registered.iter().filter(|h| h.pattern.matches(&event.event_type)).map(Arc::clone).collect();
             if matching.is_empty() {
                 let error = format!("no handler matches type {:?}; add one, or narrow the route", event.event_type);
-                outbound.report(Err(Failure::transient("handler.missing", error)));
+                // A program that is not upgraded yet meets what a newer one appended.
+                outbound.report(Err(Failure::transient("handler.missing", error).retry_after(MISSING_AGAIN).waits()));
                 continue;
             }
             let (limit, closed) = (self.timeout, self.closed.clone());
@@ -217,6 +220,7 @@ fn collect(failures: Vec<(&str, Failure)>) -> Failure {
     let text: Vec<String> = failures.iter().map(|(name, f)| format!("{name}: {}", f.error)).collect();
     let mut whole = Failure::new(kind, code, text.join("; "));
     whole.retry_after = failures.iter().filter_map(|(_, f)| f.retry_after).max();
+    whole.waits = failures.iter().all(|(_, f)| f.waits);
     whole.handlers =
         failures.into_iter().map(|(name, f)| HandlerError { handler: name.to_owned(), error: f.error }).collect();
     whole
@@ -241,5 +245,8 @@ mod tests {
         let failure = collect(vec![("a", wish(5)), ("b", wish(9)), ("c", Failure::permanent("c", "z"))]);
         assert_eq!((failure.error.as_str(), &*failure.code), ("a: x; b: x; c: z", "first"));
         assert_eq!((failure.retry_after, failure.handlers.len()), (Some(Duration::from_secs(9)), 3));
+        assert!(
+            collect(vec![("a", wish(5).waits())]).waits && !collect(vec![("a", wish(5).waits()), ("b", wish(9))]).waits
+        );
     }
 }

@@ -1,5 +1,7 @@
 //! A destination that is down, and an event that brings it down.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use postroom_core::{Desk, Failure, RouteState, Selection};
@@ -80,4 +82,31 @@ async fn one_bad_key_does_not_open_the_breaker() {
     shop.drain().await;
     let status = shop.status().await.status;
     assert_eq!((status.delivered, status.dead), (9, 1));
+}
+
+/// H-88: a program that is not upgraded yet meets events of types that it does not know.
+#[tokio::test(start_paused = true)]
+async fn what_is_too_early_waits_with_the_reason_while_the_rest_goes_on() {
+    let mut shop = Shop::open().await;
+    shop.retry.attempts = 2;
+    let early =
+        Failure::transient("handler.missing", "no handler matches").retry_after(Duration::from_secs(30)).waits();
+    let upgraded = Arc::new(AtomicBool::new(false));
+    let knows = Arc::clone(&upgraded);
+    shop.transport.fail_when(move |a| a.event.id.starts_with("new") && !knows.load(Ordering::SeqCst), early);
+    for n in 0..100 {
+        shop.append(&format!("new-{n}"), &format!("k-{n}")).await;
+    }
+    shop.fill(50, 10).await;
+    let running = shop.start();
+    shop.transport.delivered(50).await;
+    tokio::time::sleep(Duration::from_hours(6)).await;
+    let status = shop.status().await.status;
+    assert_eq!((status.state, status.dead, status.retrying), (RouteState::Running, 0, 100), "{status:?}");
+    let waiting = shop.timeline("new-7").await;
+    assert_eq!(waiting.routes[0].attempts[0].code, "handler.missing");
+    upgraded.store(true, Ordering::SeqCst);
+    shop.transport.delivered(150).await;
+    shop.until(|r| r.status.delivered == 150).await;
+    running.stop().await;
 }

@@ -199,6 +199,7 @@ async fn a_type_nobody_handles_is_named() {
     let handlers = Handlers::new().on("order.*", "mailer", |_: Incoming| async { Ok::<(), Failure>(()) });
     let failure = failure(handlers, Event::new("invoice.sent")).await;
     assert_eq!((failure.kind, &*failure.code), (FailureKind::Transient, "handler.missing"));
+    assert!(failure.waits, "it is not the event's fault: {failure:?}");
     assert!(failure.error.contains("\"invoice.sent\""), "{}", failure.error);
 }
 
