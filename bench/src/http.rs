@@ -98,31 +98,39 @@ async fn work(address: String) -> usize {
     }
 }
 
-/// How long a scrape of many busy routes takes, and how large it is.
+/// How long a scrape of many busy routes takes, and how large it is: every route has delivered, been tried again, and every
+/// tenth has dead letters.
 async fn scrape() {
     let folder = tempfile::tempdir().unwrap();
     let route = |n: usize| format!("[[route]]\nname = \"route-{n}\"\nto = {{ noop = {{}} }}\n");
     let config = config(folder.path(), &(0..ROUTES).map(route).collect::<String>());
+    stores::open_schema(config.store(None).unwrap(), IfMissing::Create).await.unwrap().up().await.unwrap();
     let (operating, address) = site(&config).await;
-    let mut watched = Vec::new();
-    for route in &config.routes {
+    let (options, served) =
+        (RunOptions { operating: Some(Arc::clone(&operating)), ..RunOptions::default() }, config.clone());
+    let engine = Arc::clone(&operating);
+    let running = tokio::spawn(async move { relay::run(&served, options, engine, std::future::pending()).await });
+    for (n, route) in config.routes.iter().enumerate() {
         let observer = Arc::clone(&operating).route("main", &route.definition.name);
         observer.health(&RouteHealth::running());
         let delivery = delivery();
-        for n in 0..200_u64 {
-            let outcome: Outcome = match n % 4 {
+        for tries in 0..200_u64 {
+            let outcome: Outcome = match tries % 4 {
                 0 => Err(Failure::transient("kafka.timeout", "no answer")),
-                1 => Err(Failure::permanent("kafka.too_large", "too large")),
+                1 if n % 10 == 0 => Err(Failure::permanent("kafka.too_large", "too large")),
                 _ => Ok(Receipt::default()),
             };
-            observer.tried(&delivery, &outcome, Duration::from_micros(n * 300));
+            observer.tried(&delivery, &outcome, Duration::from_micros(tries * 300));
             observer.settled(&delivery, &verdict(0, outcome, &RetryPolicy::default(), 0.5));
-            observer.read(10, Duration::from_micros(n));
-            observer.wrote(10, Duration::from_micros(n));
+            observer.read(10, Duration::from_micros(tries));
+            observer.wrote(10, Duration::from_micros(tries));
         }
-        watched.push(observer);
     }
     let mut client = Client::connect(&address).await;
+    // What the relay asks its store for is part of the page.
+    while !String::from_utf8_lossy(&client.get("/metrics").await.1).contains("postroom_blocked_keys{") {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
     let (mut took, mut bytes) = (Vec::new(), 0);
     for _ in 0..SCRAPES {
         let began = Instant::now();
@@ -131,6 +139,7 @@ async fn scrape() {
         assert_eq!(status, 200);
         bytes = body.len();
     }
+    running.abort();
     took.sort();
     let (median, p99) = (took[SCRAPES / 2].as_secs_f64() * 1e3, took[SCRAPES * 99 / 100].as_secs_f64() * 1e3);
     let size = bytes / 1000;

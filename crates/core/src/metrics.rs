@@ -37,14 +37,20 @@ pub struct Metric {
     pub help: &'static str,
 }
 
-/// Upper bounds in seconds of what takes place within this system: short, so that a page of many routes stays small.
+/// Upper bounds in seconds of what a store takes.
 const STEPS: &[f64] = &[0.001, 0.01, 0.1, 1.0, 5.0, 30.0];
+/// Upper bounds in seconds of a try: few, for there are several histograms of each route, and a page of many stays small.
+const TRIES: &[f64] = &[0.01, 0.1, 1.0, 10.0];
 /// Upper bounds in seconds of what may wait.
 const WAITS: &[f64] = &[0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0, 600.0];
 
 /// Upper bounds of a histogram, in seconds.
 pub fn buckets(metric: &Metric) -> &'static [f64] {
-    if [DELIVERY_LATENCY.name, CONSUMER_LAG.name].contains(&metric.name) { WAITS } else { STEPS }
+    match metric.name {
+        name if name == ATTEMPT_DURATION.name => TRIES,
+        name if name == DELIVERY_LATENCY.name || name == CONSUMER_LAG.name => WAITS,
+        _ => STEPS,
+    }
 }
 
 const OF_ROUTE: &[&str] = &["store", "route"];
@@ -74,7 +80,7 @@ metrics! {
     ATTEMPT_DURATION "attempt_duration_seconds" Histogram &["store", "route", "outcome"], "How long one try took.";
     DELIVERY_LATENCY "delivery_latency_seconds" Histogram OF_ROUTE, "From the append to the settled delivery.";
     IN_FLIGHT "in_flight_deliveries" Gauge OF_ROUTE, "Deliveries on their way now.";
-    ROUTE_STATE "route_state" Gauge &["store", "route", "state"], "1 for the state a route is in, 0 for the others.";
+    ROUTE_STATE "route_state" Gauge &["store", "route", "state"], "1 for the state a route is in, 0 for those it was in before.";
     BLOCKED_KEYS "blocked_keys" Gauge OF_ROUTE, "Keys with events waiting behind an earlier one.";
     DEAD_LETTERS "dead_letters" Gauge OF_ROUTE, "Dead letters.";
     LEASE_TAKEOVERS "lease_takeovers_total" Counter OF_ROUTE, "Lanes taken over from a relay that did not give them up.";

@@ -143,18 +143,6 @@ pub enum RouteState {
 }
 
 impl RouteState {
-    /// Those that a relay says of a route it serves.
-    pub const OF_RELAYS: [Self; 8] = [
-        Self::Running,
-        Self::Paused,
-        Self::BreakerOpen,
-        Self::HalfOpen,
-        Self::Misconfigured,
-        Self::Disabled,
-        Self::Halted,
-        Self::Down,
-    ];
-
     /// The word in output and labels.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -9,6 +9,7 @@ pub mod config;
 pub mod dashboards;
 mod desks;
 pub mod doctor;
+mod first;
 pub mod health;
 pub mod http;
 pub mod metrics;

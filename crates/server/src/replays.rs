@@ -11,6 +11,7 @@ use postroom_core::view::{ReplayRow, ReplayState};
 use postroom_core::{Desk, REPLAY_STEP, StoreError, Timestamp};
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::first::is_first;
 use crate::reach::Ready;
 
 /// Before the next step when the last one had nothing to do: the rate allows none yet.
@@ -68,14 +69,6 @@ async fn watch_store(name: &str, store: Ready, boot: &str) {
             Ok(None) | Err(_) => sleep(LOOK).await,
         }
     }
-}
-
-/// Whether we joined the relays of the store first; nothing before we have joined.
-async fn is_first(desk: &dyn Desk, boot: &str) -> Result<Option<bool>, StoreError> {
-    let relays = desk.relays().await?;
-    let alive = relays.iter().filter(|relay| relay.alive);
-    let first = alive.min_by_key(|relay| (relay.started_at, relay.boot.as_str())).map(|relay| relay.boot == boot);
-    Ok(first.filter(|_| relays.iter().any(|relay| relay.boot == boot)))
 }
 
 /// Where replays stood when we last looked.

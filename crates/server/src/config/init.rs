@@ -1,6 +1,7 @@
 //! The commented file that `config init` writes, made from the keys.
 
-use super::keys::{Key, Kind, POSTGRES_KEYS, ROOT};
+use super::keys::{Key, Kind, ROOT};
+use super::stores::POSTGRES_KEYS;
 
 const HEAD: &str = "\
 # Postroom's configuration.

@@ -1,4 +1,4 @@
-//! Every key of the configuration, as data. Those of a transport stand beside what reads them, in [`super::transports`].
+//! Every key of the configuration, as data. Those of a store, a transport and others stand beside what reads them.
 //!
 //! Validation, defaults, `config init`, `config show` and the names of environment variables are made from this tree. What
 //! a value means is [`super::read`]'s; which layer it comes from is [`super::layer`]'s.
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 #[cfg(feature = "otlp")]
 use super::telemetry;
-use super::{contract, http, layout, transports};
+use super::{contract, http, stores, transports};
 
 /// One key.
 #[derive(Debug)]
@@ -106,7 +106,7 @@ pub(crate) static ROOT: &[Key] = &[
     key("name", Kind::Text, r#""postroom""#, "Name of this instance in leases and logs; a random boot id is added."),
     Key {
         name: "store",
-        kind: Kind::Named(STORE),
+        kind: Kind::Named(stores::STORE),
         default: "",
         doc: "A database with an outbox. Relative paths are relative to the working folder, not to this file.",
         example: "main",
@@ -137,66 +137,6 @@ pub(crate) static ROOT: &[Key] = &[
         doc: "Which events go where. Repeat the section for each route.",
         example: "",
     },
-];
-
-static STORE: &[Key] = &[
-    optional(
-        "url",
-        Kind::Either(&Kind::Secret, &Kind::List(&Kind::Secret)),
-        r#""sqlite://postroom.db""#,
-        "Where the database is; a list of PostgreSQL servers finds the primary. DATABASE_URL stands in for it.",
-    ),
-    optional("url_file", Kind::Path, r#""/run/credentials/database-url""#, "A file with the URL, instead of `url`."),
-    optional("source", Kind::Text, r#""/postroom/main""#, "The `source` of CloudEvents; by default /postroom/NAME."),
-    table("poll", POLL, "Pause between two looks for new events; it grows from min to max while nothing comes."),
-    optional(
-        "migrate",
-        Kind::Word(&["auto", "never"]),
-        r#""auto""#,
-        "Adopted tables: whether a relay makes the tables it needs beside; auto is the default.",
-    ),
-    Key {
-        name: "layout",
-        kind: Kind::Section(layout::LAYOUT),
-        default: "",
-        doc: "A table that is there already as the outbox; without one the store has its own log.",
-        example: "",
-    },
-    optional("schema", Kind::Text, r#""postroom""#, "PostgreSQL: the schema of its tables; by default postroom."),
-    optional(
-        "pooler",
-        Kind::Word(POOLERS),
-        r#""auto""#,
-        "PostgreSQL: what stands in front of the server; auto, the default, finds out.",
-    ),
-    optional(
-        "lanes",
-        Kind::Between(1, 1024),
-        "16",
-        "PostgreSQL: how many relays can share a route at most; fixed when the tables are made, by default 16.",
-    ),
-    optional(
-        "leaves",
-        Kind::Between(4, 100),
-        "10",
-        "PostgreSQL: parts of the log's ring; fixed when the tables are made, by default 10.",
-    ),
-    optional(
-        "segment",
-        Kind::Duration(Duration::from_secs(1)),
-        r#""1d""#,
-        "PostgreSQL: how long one part takes events; fixed when the tables are made, by default 1d.",
-    ),
-];
-
-/// Keys of `[store.NAME]` that only PostgreSQL knows.
-pub(crate) static POSTGRES_KEYS: &[&str] = &["schema", "pooler", "lanes", "leaves", "segment"];
-/// Words of `store.NAME.pooler`.
-pub(crate) static POOLERS: &[&str] = &["auto", "none", "transaction"];
-
-static POLL: &[Key] = &[
-    key("min", SOME, r#""2ms""#, "Shortest pause; shorter costs idle CPU."),
-    key("max", SOME, r#""50ms""#, "Longest pause; longer delays events appended by other processes."),
 ];
 
 static RELAY: &[Key] = &[

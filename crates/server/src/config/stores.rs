@@ -6,10 +6,71 @@ use postroom_core::SecretUrl;
 use postroom_core::units::format_duration;
 use postroom_relay::Poll;
 
-use super::keys::POSTGRES_KEYS;
+use super::keys::{Key, Kind, SOME, key, optional, table};
+use super::layout;
 use super::read::Read;
 use super::tree::{Node, Place, Table};
 use super::typed::{PoolerConfig, PostgresConfig, StoreConfig};
+
+pub(super) static STORE: &[Key] = &[
+    optional(
+        "url",
+        Kind::Either(&Kind::Secret, &Kind::List(&Kind::Secret)),
+        r#""sqlite://postroom.db""#,
+        "Where the database is; a list of PostgreSQL servers finds the primary. DATABASE_URL stands in for it.",
+    ),
+    optional("url_file", Kind::Path, r#""/run/credentials/database-url""#, "A file with the URL, instead of `url`."),
+    optional("source", Kind::Text, r#""/postroom/main""#, "The `source` of CloudEvents; by default /postroom/NAME."),
+    table("poll", POLL, "Pause between two looks for new events; it grows from min to max while nothing comes."),
+    optional(
+        "migrate",
+        Kind::Word(&["auto", "never"]),
+        r#""auto""#,
+        "Adopted tables: whether a relay makes the tables it needs beside; auto is the default.",
+    ),
+    Key {
+        name: "layout",
+        kind: Kind::Section(layout::LAYOUT),
+        default: "",
+        doc: "A table that is there already as the outbox; without one the store has its own log.",
+        example: "",
+    },
+    optional("schema", Kind::Text, r#""postroom""#, "PostgreSQL: the schema of its tables; by default postroom."),
+    optional(
+        "pooler",
+        Kind::Word(POOLERS),
+        r#""auto""#,
+        "PostgreSQL: what stands in front of the server; auto, the default, finds out.",
+    ),
+    optional(
+        "lanes",
+        Kind::Between(1, 1024),
+        "16",
+        "PostgreSQL: how many relays can share a route at most; fixed when the tables are made, by default 16.",
+    ),
+    optional(
+        "leaves",
+        Kind::Between(4, 100),
+        "10",
+        "PostgreSQL: parts of the log's ring; fixed when the tables are made, by default 10.",
+    ),
+    optional(
+        "segment",
+        Kind::Duration(Duration::from_secs(1)),
+        r#""1d""#,
+        "PostgreSQL: how long one part takes events; fixed when the tables are made, by default 1d.",
+    ),
+];
+
+/// Keys of `[store.NAME]` that only PostgreSQL knows.
+pub(super) static POSTGRES_KEYS: &[&str] = &["schema", "pooler", "lanes", "leaves", "segment"];
+/// Words of `store.NAME.pooler`.
+static POOLERS: &[&str] = &["auto", "none", "transaction"];
+
+static POLL: &[Key] = &[
+    key("min", SOME, r#""2ms""#, "Shortest pause; shorter costs idle CPU."),
+    key("max", SOME, r#""50ms""#, "Longest pause; longer delays events appended by other processes."),
+];
 
 /// Longest segment of the ring.
 const SEGMENT_MAX: Duration = Duration::from_hours(24 * 365);

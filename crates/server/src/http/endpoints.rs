@@ -75,58 +75,36 @@ const IDS: Param = body("ids", Kind::Texts, "ids of events");
 const RATE: Param =
     body("rate", Kind::Rate, "most deliveries per second: `50/s`; as fast as it goes, if it is not given");
 
+/// Which events are meant and how it is confirmed; then what else an endpoint takes.
+macro_rules! selecting {
+    ($($more:expr),*) => {
+        &[
+            STORE,
+            IDS,
+            in_body(OF_ROUTE),
+            in_body(TYPE),
+            in_body(KEY),
+            in_body(AGGREGATE),
+            in_body(TENANT),
+            in_body(FROM),
+            in_body(TO),
+            $($more,)*
+            DRY_RUN,
+            CONFIRM,
+            REASON,
+        ]
+    };
+}
+
 /// Which settled events, and how they are sent again.
-static REPLAY: &[Param] = &[
-    STORE,
-    IDS,
-    in_body(OF_ROUTE),
-    in_body(TYPE),
-    in_body(KEY),
-    in_body(AGGREGATE),
-    in_body(TENANT),
-    in_body(FROM),
-    in_body(TO),
-    RATE,
-    body("allow_duplicates", Kind::Flag, "also events older than the inbox remembers"),
-    DRY_RUN,
-    CONFIRM,
-    REASON,
-];
+static REPLAY: &[Param] =
+    selecting![RATE, body("allow_duplicates", Kind::Flag, "also events older than the inbox remembers")];
 
 /// Which dead letters, and how they are sent again.
-static REPLAY_DEAD: &[Param] = &[
-    STORE,
-    IDS,
-    in_body(OF_ROUTE),
-    in_body(CODE),
-    in_body(TYPE),
-    in_body(KEY),
-    in_body(AGGREGATE),
-    in_body(TENANT),
-    in_body(FROM),
-    in_body(TO),
-    RATE,
-    DRY_RUN,
-    CONFIRM,
-    REASON,
-];
+static REPLAY_DEAD: &[Param] = selecting![in_body(CODE), RATE];
 
 /// Which dead letters are removed.
-static DISCARD: &[Param] = &[
-    STORE,
-    IDS,
-    in_body(OF_ROUTE),
-    in_body(CODE),
-    in_body(TYPE),
-    in_body(KEY),
-    in_body(AGGREGATE),
-    in_body(TENANT),
-    in_body(FROM),
-    in_body(TO),
-    DRY_RUN,
-    CONFIRM,
-    REASON,
-];
+static DISCARD: &[Param] = selecting![in_body(CODE)];
 
 macro_rules! handler {
     ($handler:path) => {

@@ -10,6 +10,7 @@ use postroom_core::view::RouteStatus;
 use postroom_core::{Store, StoreError};
 use tokio::time::{interval, sleep, timeout};
 
+use crate::first::is_first;
 use crate::operating::Operating;
 use crate::reach::Ready;
 
@@ -56,17 +57,15 @@ async fn look(operating: &Operating, name: &str, store: Ready, boot: &str) {
 /// Says whether we have joined the relays of the store.
 async fn ask(operating: &Operating, name: &str, store: &Arc<dyn Store>, boot: &str) -> Result<bool, StoreError> {
     let desk = store.desk();
-    let relays = desk.relays().await?;
-    let first = relays.iter().filter(|relay| relay.alive).min_by_key(|relay| (relay.started_at, relay.boot.as_str()));
-    let ours = first.is_some_and(|relay| relay.boot == boot);
+    let first = is_first(&*desk, boot).await?;
     let gauge = |metric: &Metric, values: &[&str], value: f64| operating.metrics.gauge(metric, values).set(value);
-    if !ours {
+    if first != Some(true) {
         // Another one tells of them from now on; what is shown is the greatest.
         for route in operating.health.routes().iter().filter(|route| route.store == name) {
             operating.health.oldest_due(name, &route.route, Duration::ZERO);
             gauge(&names::OLDEST_DUE_AGE, &[name, &route.route], 0.0);
         }
-        return Ok(relays.iter().any(|relay| relay.boot == boot));
+        return Ok(first.is_some());
     }
     for detail in desk.routes().await? {
         let RouteStatus { route, due, oldest_due_seconds, retrying, blocked_keys, dead, .. } = detail.status;

@@ -25,7 +25,7 @@ pub(crate) struct RouteMeters {
     latency: Histogram,
     in_flight: Gauge,
     taken_over: Counter,
-    states: Vec<(RouteState, Gauge)>,
+    states: Mutex<Vec<(RouteState, Gauge)>>,
     read: Histogram,
     settle: Histogram,
 }
@@ -44,7 +44,6 @@ const OUTCOMES: [&str; 4] = ["delivered", "transient", "permanent", "unavailable
 impl RouteMeters {
     pub(crate) fn new(metrics: &Arc<Metrics>, kinds: &Kinds, store: &str, route: &str) -> Self {
         let of_route = [store, route];
-        let state = |state: RouteState| (state, metrics.gauge(&names::ROUTE_STATE, &[store, route, state.as_str()]));
         let outcomes = OUTCOMES.map(|outcome| Outcomes { outcome, took: OnceLock::new(), by_code: Mutex::default() });
         let result = |result| metrics.counter(&names::DELIVERIES, &[store, route, result]);
         let new = Self {
@@ -57,7 +56,7 @@ impl RouteMeters {
             latency: metrics.histogram(&names::DELIVERY_LATENCY, &of_route),
             in_flight: metrics.gauge(&names::IN_FLIGHT, &of_route),
             taken_over: metrics.counter(&names::LEASE_TAKEOVERS, &of_route),
-            states: RouteState::OF_RELAYS.into_iter().map(state).collect(),
+            states: Mutex::default(),
             read: metrics.histogram(&names::READ_DURATION, &[store]),
             settle: metrics.histogram(&names::SETTLE_DURATION, &[store]),
             metrics: Arc::clone(metrics),
@@ -103,7 +102,13 @@ impl RouteMeters {
     }
 
     pub(crate) fn health(&self, health: &RouteHealth) {
-        for (state, gauge) in &self.states {
+        let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        if !states.iter().any(|(state, _)| *state == health.state) {
+            // Like outcomes: a state that never was is not shown.
+            let labels = [&*self.store, &*self.route, health.state.as_str()];
+            states.push((health.state, self.metrics.gauge(&names::ROUTE_STATE, &labels)));
+        }
+        for (state, gauge) in &*states {
             gauge.set(if *state == health.state { 1.0 } else { 0.0 });
         }
     }
