@@ -24,6 +24,8 @@ mod postgres;
 mod pull;
 mod relay;
 mod replays;
+#[cfg(all(feature = "postgres", feature = "redis"))]
+mod secrets;
 #[cfg(all(
     feature = "postgres",
     feature = "kafka",
