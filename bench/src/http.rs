@@ -162,19 +162,19 @@ fn delivery() -> Delivery {
 }
 
 /// One connection that is kept.
-struct Client {
+pub(crate) struct Client {
     address: String,
     stream: TcpStream,
 }
 
 impl Client {
-    async fn connect(address: &str) -> Self {
+    pub(crate) async fn connect(address: &str) -> Self {
         let stream = TcpStream::connect(address).await.unwrap();
         stream.set_nodelay(true).unwrap();
         Self { address: address.to_owned(), stream }
     }
 
-    async fn get(&mut self, path: &str) -> (u16, Vec<u8>) {
+    pub(crate) async fn get(&mut self, path: &str) -> (u16, Vec<u8>) {
         self.send("GET", path, &[]).await
     }
 

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::{Server, drain, idle, median};
+use crate::http::Client;
 use crate::process::{binary, rss_mb, stop};
 
 /// How many, unless told otherwise.
@@ -39,6 +40,57 @@ pub(crate) async fn run(server: &Server, events: i32) {
         let name = args.iter().filter(|arg| **arg != id).copied().collect::<Vec<_>>().join(" ");
         println!("postgres, {events} waiting, postroom {name}: {took:.0} ms, exit code {code} ({target})");
     }
+    let accepted = "insert into postroom.inbox (consumer, id) select 'mailer', id from postroom.log";
+    sqlx::query(accepted).execute(&pool).await.unwrap();
+    sqlx::query("vacuum analyze postroom.inbox").execute(&pool).await.unwrap();
+    ask(folder.path(), &id, events).await;
+}
+
+/// What every list of the API takes while nothing is delivered.
+async fn ask(folder: &Path, id: &str, events: i32) {
+    Command::new(binary()).args(["route", "pause", "out"]).current_dir(folder).output().unwrap();
+    let address = "127.0.0.1:17480";
+    let relay = Command::new(binary()).args(["relay", "run", "--listen", address]).current_dir(folder).spawn();
+    let mut relay = relay.expect("the program");
+    while tokio::net::TcpStream::connect(address).await.is_err() {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let mut client = Client::connect(address).await;
+    let (one, of_key) = (format!("/events/{id}"), "/events?key=order-77");
+    for path in [
+        "/status",
+        "/routes/out",
+        "/events",
+        "/events?limit=1000",
+        "/events?type=order.*&from=1h",
+        of_key,
+        "/events?type=invoice.*",
+        "/events?tenant=nobody",
+        &one,
+        "/keys",
+        "/dead",
+        "/dead/groups",
+        "/routes/out/minutes",
+        "/replays",
+        "/inbox",
+        "/inbox?consumer=mailer",
+        "/inbox?consumer=nobody",
+        "/actions",
+        "/audit",
+    ] {
+        let (mut took, mut said) = (Vec::new(), 0);
+        for _ in 0..15 {
+            let start = Instant::now();
+            said = client.get(&format!("/api/v1{path}")).await.0;
+            took.push(start.elapsed().as_secs_f64() * 1e3);
+        }
+        let path = path.replace(id, "ID");
+        println!(
+            "postgres, {events} waiting, GET {path}: {:.1} ms, status {said} (target ≤ 100 ms)",
+            median(&mut took)
+        );
+    }
+    stop(&mut relay);
 }
 
 /// Seconds until the first line, the most memory in ten seconds after it, and lines a second in them.

@@ -27,7 +27,7 @@ pub(crate) async fn made_listed_and_revoked(desk: &dyn Desk) {
     assert_eq!(desk.revoke_token("grafana", &actor).await.unwrap_err().kind, StoreErrorKind::NotFound);
     let left: Vec<String> = desk.tokens().await.unwrap().into_iter().map(|token| token.name).collect();
     assert_eq!(left, ["ann"]);
-    let actions = desk.actions(10).await.unwrap();
+    let actions = desk.actions(None, 10).await.unwrap();
     let done: Vec<_> = actions.iter().map(|a| (a.action.as_str(), a.subject.as_str(), a.actor.as_str())).collect();
     assert_eq!(
         done,

@@ -13,8 +13,8 @@ use crate::replay::{ReplayChange, ReplayOrder};
 use crate::route::RouteDefinition;
 use crate::token::{NewToken, TokenRow};
 use crate::view::{
-    ActionRow, Affected, AuditRow, BlockedKey, DeadGroup, DeliveryRow, EventRow, InboxRow, MinuteRow, Pruned, RelayRow,
-    ReplayKind, ReplayRow, ReplayState, RouteDetail, StoreRow, Timeline,
+    ActionRow, Affected, AuditRow, BlockedKey, DeadGroup, DeliveryRow, EventRow, InboxPlace, InboxRow, KeyPlace,
+    MinuteRow, Pruned, RelayRow, ReplayKind, ReplayRow, ReplayState, RouteDetail, StoreRow, Timeline,
 };
 
 /// Who does it, and why.
@@ -186,24 +186,35 @@ pub trait Desk: Send + Sync {
     /// [`crate::StoreErrorKind::NotFound`] if it is not there, [`crate::StoreErrorKind::Conflict`] if it has ended.
     async fn change_replay(&self, id: &str, change: ReplayChange, actor: &Actor) -> Result<bool, StoreError>;
 
-    /// Keys with events waiting behind an earlier one.
-    async fn blocked_keys(&self, route: Option<&str>, limit: usize) -> Result<Vec<BlockedKey>, StoreError>;
+    /// Keys with events waiting behind an earlier one, after that one, in the order of the events they wait behind.
+    async fn blocked_keys(
+        &self,
+        route: Option<&str>,
+        after: Option<&KeyPlace>,
+        limit: usize,
+    ) -> Result<Vec<BlockedKey>, StoreError>;
     /// Lets the key go on while its head keeps its own retries. Returns how many were waiting.
     async fn unblock(&self, route: &str, key: &str, actor: &Actor) -> Result<u64, StoreError>;
     /// Gives the head of the key up and lets the key go on. Returns the head's event id. A head that only has its turn and
     /// never failed is not given up: [`crate::StoreErrorKind::NotFound`].
     async fn skip_head(&self, route: &str, key: &str, actor: &Actor) -> Result<String, StoreError>;
 
-    /// Acceptances, newest first.
-    async fn inbox(&self, consumer: Option<&str>, id: Option<&str>, limit: usize) -> Result<Vec<InboxRow>, StoreError>;
+    /// Acceptances after that one, the greatest ids first: ours grow with time.
+    async fn inbox(
+        &self,
+        consumer: Option<&str>,
+        id: Option<&str>,
+        after: Option<&InboxPlace>,
+        limit: usize,
+    ) -> Result<Vec<InboxRow>, StoreError>;
 
     /// Forgets an acceptance, so that the consumer does the work of this event once more; says whether there was one.
     async fn forget_inbox(&self, consumer: &str, id: &str, actor: &Actor) -> Result<bool, StoreError>;
 
     /// Proves by counting that nothing was lost.
     async fn audit(&self) -> Result<Vec<AuditRow>, StoreError>;
-    /// Operator actions, newest first.
-    async fn actions(&self, limit: usize) -> Result<Vec<ActionRow>, StoreError>;
+    /// Operator actions, newest first: those before the one of this number, or all.
+    async fn actions(&self, before: Option<i64>, limit: usize) -> Result<Vec<ActionRow>, StoreError>;
     /// Who may ask over HTTP; also tokens that have ended.
     async fn tokens(&self) -> Result<Vec<TokenRow>, StoreError>;
     /// Lets somebody ask over HTTP. A name that is taken is a [`crate::StoreErrorKind::Conflict`].

@@ -230,6 +230,24 @@ pub struct BlockedKey {
     pub since: Timestamp,
 }
 
+impl BlockedKey {
+    /// Where a list goes on after it.
+    pub fn place(&self) -> KeyPlace {
+        KeyPlace { position: self.head_position, route: self.route.clone(), key: self.key.clone() }
+    }
+}
+
+/// A place in the list of blocked keys.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KeyPlace {
+    /// Where the event in front stands in the log.
+    pub position: i64,
+    /// The route.
+    pub route: String,
+    /// The key.
+    pub key: String,
+}
+
 /// One acceptance.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -244,12 +262,30 @@ pub struct InboxRow {
     pub accepted_at: Timestamp,
 }
 
+impl InboxRow {
+    /// Where a list goes on after it.
+    pub fn place(&self) -> InboxPlace {
+        InboxPlace { id: self.id.clone(), consumer: self.consumer.clone() }
+    }
+}
+
+/// A place in the list of acceptances.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InboxPlace {
+    /// The event's id.
+    pub id: String,
+    /// The consumer.
+    pub consumer: String,
+}
+
 /// One operator's action.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ActionRow {
     /// The store.
     pub store: String,
+    /// Its number in the store.
+    pub number: i64,
     /// When.
     pub at: Timestamp,
     /// Who.

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use postroom_core::view::{
-    ActionRow, Affected, AuditRow, BlockedKey, DeadGroup, DeliveryRow, EventRow, InboxRow, MinuteRow, Pruned, RelayRow,
-    ReplayKind, ReplayRow, ReplayState, RouteDetail, StoreRow, Timeline,
+    ActionRow, Affected, AuditRow, BlockedKey, DeadGroup, DeliveryRow, EventRow, InboxPlace, InboxRow, KeyPlace,
+    MinuteRow, Pruned, RelayRow, ReplayKind, ReplayRow, ReplayState, RouteDetail, StoreRow, Timeline,
 };
 use postroom_core::{
     Actor, Desk, Event, NewToken, Outbox, Page, ReplayChange, ReplayOrder, Retention, RouteDefinition, Selection,
@@ -143,8 +143,13 @@ impl Desk for Memory {
         self.lock().change_replay(id, change, actor, now)
     }
 
-    async fn blocked_keys(&self, route: Option<&str>, limit: usize) -> Result<Vec<BlockedKey>, StoreError> {
-        Ok(self.lock().blocked_keys(route, limit))
+    async fn blocked_keys(
+        &self,
+        route: Option<&str>,
+        after: Option<&KeyPlace>,
+        limit: usize,
+    ) -> Result<Vec<BlockedKey>, StoreError> {
+        Ok(self.lock().blocked_keys(route, after, limit))
     }
 
     async fn unblock(&self, route: &str, key: &str, actor: &Actor) -> Result<u64, StoreError> {
@@ -161,8 +166,14 @@ impl Desk for Memory {
         Ok(head)
     }
 
-    async fn inbox(&self, consumer: Option<&str>, id: Option<&str>, limit: usize) -> Result<Vec<InboxRow>, StoreError> {
-        Ok(self.lock().inbox_rows(consumer, id, limit))
+    async fn inbox(
+        &self,
+        consumer: Option<&str>,
+        id: Option<&str>,
+        after: Option<&InboxPlace>,
+        limit: usize,
+    ) -> Result<Vec<InboxRow>, StoreError> {
+        Ok(self.lock().inbox_rows(consumer, id, after, limit))
     }
 
     async fn forget_inbox(&self, consumer: &str, id: &str, actor: &Actor) -> Result<bool, StoreError> {
@@ -174,8 +185,16 @@ impl Desk for Memory {
         Ok(self.lock().audit())
     }
 
-    async fn actions(&self, limit: usize) -> Result<Vec<ActionRow>, StoreError> {
-        Ok(self.lock().actions.iter().rev().take(limit).cloned().collect())
+    async fn actions(&self, before: Option<i64>, limit: usize) -> Result<Vec<ActionRow>, StoreError> {
+        Ok(self
+            .lock()
+            .actions
+            .iter()
+            .rev()
+            .filter(|row| before.is_none_or(|before| row.number < before))
+            .take(limit)
+            .cloned()
+            .collect())
     }
 
     async fn tokens(&self) -> Result<Vec<TokenRow>, StoreError> {

@@ -77,6 +77,7 @@ impl State {
     ) {
         self.actions.push(ActionRow {
             store: self.name.clone(),
+            number: i64::try_from(self.actions.len()).unwrap_or(i64::MAX).saturating_add(1),
             at,
             actor: actor.to_owned(),
             action: action.to_owned(),

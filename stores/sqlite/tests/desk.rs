@@ -146,7 +146,7 @@ async fn dead_letters_are_replayed_in_place_and_counted_when_they_get_through() 
     let audit = desk.audit().await.unwrap();
     assert_eq!((audit[0].counts.parked, audit[0].counts.recovered, audit[0].counts.discarded), (2, 1, 1));
     shop.audit().await;
-    let actions: Vec<_> = desk.actions(9).await.unwrap().into_iter().map(|a| (a.action, a.count)).collect();
+    let actions: Vec<_> = desk.actions(None, 9).await.unwrap().into_iter().map(|a| (a.action, a.count)).collect();
     assert_eq!(actions, [("dead.discard".into(), 1), ("dead.replay".into(), 1)]);
 }
 
@@ -215,13 +215,13 @@ async fn a_blocked_key_is_shown_and_goes_on_when_unblocked_or_when_its_head_is_s
     let verdicts: Vec<_> =
         taken.iter().map(|d| if d.event.id.ends_with("-1") { retry(d, 60) } else { returned(d) }).collect();
     settle(&source, &verdicts).await;
-    let keys = desk.blocked_keys(None, 10).await.unwrap();
+    let keys = desk.blocked_keys(None, None, 10).await.unwrap();
     assert_eq!(
         keys.iter().map(|k| (k.key.as_str(), k.head_id.as_str(), k.waiting)).collect::<Vec<_>>(),
         [("k", "k-1", 2), ("l", "l-1", 2)]
     );
     assert_eq!((keys[0].head_state, keys[0].attempts), (DeliveryState::Retrying, 1));
-    assert!(desk.blocked_keys(Some("other"), 10).await.unwrap().is_empty());
+    assert!(desk.blocked_keys(Some("other"), None, 10).await.unwrap().is_empty());
     assert_eq!(desk.unblock("r", "k", &actor()).await.unwrap(), 2);
     assert_eq!(ids(&take(&source).await), ["k-2", "k-3"]);
     assert_eq!(desk.skip_head("r", "l", &actor()).await.unwrap(), "l-1");
@@ -273,7 +273,7 @@ async fn a_paused_route_hands_out_nothing_until_it_is_resumed() {
     assert!(desk.resume("r", &actor()).await.unwrap());
     assert_eq!(ids(&take(&source).await), ["k-1"]);
     assert_eq!(desk.pause("nowhere", &actor()).await.unwrap_err().kind, StoreErrorKind::NotFound);
-    let actions: Vec<_> = desk.actions(9).await.unwrap().into_iter().map(|a| a.action).collect();
+    let actions: Vec<_> = desk.actions(None, 9).await.unwrap().into_iter().map(|a| a.action).collect();
     assert_eq!(actions, ["route.resume", "route.pause"]);
 }
 
@@ -519,7 +519,7 @@ async fn a_route_with_much_is_forgotten_in_turns_and_the_counts_agree_after_each
     let left = "select (select count(*) from postroom_delivery) + (select count(*) from postroom_attempt) \
          + (select count(*) from postroom_receipt) + (select count(*) from postroom_route)";
     assert_eq!(shop.number(left).await, 0);
-    let counts: Vec<_> = desk.actions(9).await.unwrap().into_iter().map(|a| (a.action, a.count)).collect();
+    let counts: Vec<_> = desk.actions(None, 9).await.unwrap().into_iter().map(|a| (a.action, a.count)).collect();
     assert_eq!(counts, [("route.forget".into(), 7_000), ("route.forget".into(), 5_000)]);
 }
 

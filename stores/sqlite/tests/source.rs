@@ -365,7 +365,7 @@ async fn a_changed_definition_is_taken_over_unless_a_live_relay_serves_the_old_o
     let source = shop.source("b", &new).await;
     shop.append(&[Event::new("noise"), Event::new("order.placed").id("wanted")]).await;
     assert_eq!(ids(&take(&source).await), ["wanted"]);
-    let actions = shop.store.desk().actions(10).await.unwrap();
+    let actions = shop.store.desk().actions(None, 10).await.unwrap();
     assert_eq!(actions[0].action, "route.change");
 }
 
@@ -506,7 +506,7 @@ async fn text_that_is_not_utf8_stops_nobody_and_keeps_the_order_of_its_key() {
     assert_eq!(ids(&taken), ["k-2"], "a follower passed the one it waits for");
     settle(&source, &[delivered(&taken[0])]).await;
     let desk = shop.store.desk();
-    assert_eq!(desk.blocked_keys(None, 9).await.unwrap()[0].key, "M\u{fffd}n");
+    assert_eq!(desk.blocked_keys(None, None, 9).await.unwrap()[0].key, "M\u{fffd}n");
     assert_eq!(desk.event("bad-2", true).await.unwrap().unwrap().routes[0].blocked_by.as_deref(), Some("bad-1"));
     assert_eq!(desk.routes().await.unwrap()[0].status.blocked_keys, 1);
     desk.store().await.unwrap();

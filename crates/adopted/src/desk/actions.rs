@@ -38,14 +38,16 @@ pub(super) fn record_if(
         .bind_or_null(actor.reason.as_deref())
 }
 
-pub(super) async fn newest(inner: &Inner, limit: usize) -> Result<Vec<ActionRow>, StoreError> {
+pub(super) async fn newest(inner: &Inner, before: Option<i64>, limit: usize) -> Result<Vec<ActionRow>, StoreError> {
     let writer = inner.writer();
     let statement = format!(
-        "select {}, actor, action, subject, cast(count as text), reason from {} order by number desc limit cast($1 as integer)",
+        "select {}, actor, action, subject, cast(count as text), reason, cast(number as text) from {} \
+         where number < cast($1 as bigint) order by number desc limit cast($2 as integer)",
         writer.micros("at"),
         writer.own("adopted_audit")
     );
-    let found = inner.ground.look("actions", vec![Statement::new(statement).bind(limit.to_string())]).await?;
+    let statement = Statement::new(statement).bind(before.unwrap_or(i64::MAX).to_string()).bind(limit.to_string());
+    let found = inner.ground.look("actions", vec![statement]).await?;
     Ok(found
         .into_iter()
         .flatten()
@@ -57,6 +59,7 @@ pub(super) async fn newest(inner: &Inner, limit: usize) -> Result<Vec<ActionRow>
             subject: text(&row, 3).unwrap_or_default(),
             count: number(&row, 4),
             reason: text(&row, 5),
+            number: number(&row, 6),
         })
         .collect())
 }

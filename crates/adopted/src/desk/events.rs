@@ -154,7 +154,7 @@ pub(super) async fn timeline(inner: &Inner, id: &str, with_payload: bool) -> Res
         attributes: scope,
         payload: text(row, 18).map(|payload| serde_json::from_str(&payload).unwrap_or(Value::String(payload))),
         routes: names.into_iter().map(route).collect(),
-        inbox: super::inbox::list(inner, None, Some(id), 100).await?,
+        inbox: super::inbox::list(inner, None, Some(id), None, 100).await?,
         same_id_at: rows[1..].iter().map(|row| number(row, 0)).collect(),
         event: event_row,
     }))

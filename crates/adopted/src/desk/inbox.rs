@@ -1,7 +1,7 @@
 //! What consumers have accepted, where the layout names their table; and forgetting it.
 
 use jiff::Timestamp;
-use postroom_core::view::InboxRow;
+use postroom_core::view::{InboxPlace, InboxRow};
 use postroom_core::{Actor, StoreError, StoreErrorKind};
 
 use super::actions::{moment, record_if};
@@ -48,6 +48,7 @@ pub(super) async fn list(
     inner: &Inner,
     consumer: Option<&str>,
     id: Option<&str>,
+    after: Option<&InboxPlace>,
     limit: usize,
 ) -> Result<Vec<InboxRow>, StoreError> {
     let Some(inbox) = &inner.layout.inbox else { return Ok(Vec::new()) };
@@ -61,11 +62,15 @@ pub(super) async fn list(
     let (consumer_text, id_text) = (name(&inbox.consumer), name(&inbox.id));
     let statement = format!(
         "select {consumer_text}, {id_text}, {} from {} t \
-         where ($1 is null or {consumer_text} = $1) and ($2 is null or {id_text} = $2) order by {at} desc limit cast($3 as integer)",
+         where ($1 is null or {consumer_text} = $1) and ($2 is null or {id_text} = $2) \
+         and ($4 is null or {id_text} < $4 or {id_text} = $4 and {consumer_text} > $5) \
+         order by {id_text} desc, {consumer_text} limit cast($3 as integer)",
         writer.micros(&at),
         table.quoted()
     );
     let statement = Statement::new(statement).bind_or_null(consumer).bind_or_null(id).bind(limit.to_string());
+    let statement = statement.bind_or_null(after.map(|after| after.id.as_str()));
+    let statement = statement.bind_or_null(after.map(|after| after.consumer.as_str()));
     let found = inner.ground.look("inbox", vec![statement]).await?;
     let row = |row: crate::ground::Row| InboxRow {
         store: inner.name.clone(),

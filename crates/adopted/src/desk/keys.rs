@@ -1,6 +1,6 @@
 //! Keys that wait for an earlier row: looking at them, letting them go on.
 
-use postroom_core::view::BlockedKey;
+use postroom_core::view::{BlockedKey, KeyPlace};
 use postroom_core::{Actor, DeliveryState, StoreError, StoreErrorKind};
 
 use super::actions::{moment, record};
@@ -9,12 +9,17 @@ use crate::ground::{Row, Rows, Statement};
 use crate::store::{Inner, clock};
 use crate::tables::routes::not_registered;
 
-pub(super) async fn blocked(inner: &Inner, route: Option<&str>, limit: usize) -> Result<Vec<BlockedKey>, StoreError> {
+pub(super) async fn blocked(
+    inner: &Inner,
+    route: Option<&str>,
+    after: Option<&KeyPlace>,
+    limit: usize,
+) -> Result<Vec<BlockedKey>, StoreError> {
     let names = super::routes::names(inner).await?;
     let Some(name) = names.into_iter().find(|name| route.is_none_or(|route| route == name)) else {
         return Ok(Vec::new());
     };
-    let rows = heads(inner, None, limit).await?;
+    let rows = heads(inner, None, after, limit).await?;
     let key = |row: &Row| BlockedKey {
         store: inner.name.clone(),
         route: name.clone(),
@@ -32,8 +37,8 @@ pub(super) async fn blocked(inner: &Inner, route: Option<&str>, limit: usize) ->
     Ok(rows.iter().map(key).collect())
 }
 
-/// Rows that keep their keys waiting; only of one key if it is given.
-async fn heads(inner: &Inner, key: Option<&str>, limit: usize) -> Result<Rows, StoreError> {
+/// Rows that keep their keys waiting, after that one; only of one key if it is given.
+async fn heads(inner: &Inner, key: Option<&str>, after: Option<&KeyPlace>, limit: usize) -> Result<Rows, StoreError> {
     let Some(place) = inner.layout.order_key() else { return Ok(Vec::new()) };
     let mut query = Query::new(inner);
     let (next, now, column) = (query.next_attempt(), query.now(), query.writer.text(place));
@@ -42,6 +47,11 @@ async fn heads(inner: &Inner, key: Option<&str>, limit: usize) -> Result<Rows, S
     if let Some(key) = key {
         let key = query.value(key);
         query.and(format!("{column} = {key}"));
+    }
+    let position = query.position();
+    if let Some(after) = after {
+        let (least, key) = (after.position, query.value(&after.key));
+        query.and(format!("({position} > {least} or {position} = {least} and {column} > {key})"));
     }
     let other = query.writer.called("o");
     let pending = crate::sql::pending(&inner.layout, &other);
@@ -54,7 +64,7 @@ async fn heads(inner: &Inner, key: Option<&str>, limit: usize) -> Result<Rows, S
         query.row(),
         column.clone(),
         query.writer.text(&inner.layout.event.id),
-        format!("cast({} as text)", query.position()),
+        format!("cast({position} as text)"),
         query.attempts(),
         "s.code".to_owned(),
         "s.error".to_owned(),
@@ -63,7 +73,8 @@ async fn heads(inner: &Inner, key: Option<&str>, limit: usize) -> Result<Rows, S
         query.writer.micros(&format!("coalesce(s.since, {})", query.occurred_at())),
     ];
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let statement = format!("select {} {} order by {next} limit {limit}", columns.join(", "), query.from());
+    let statement =
+        format!("select {} {} order by {position}, {column} limit {limit}", columns.join(", "), query.from());
     query.fetch("keys", statement).await
 }
 
@@ -106,7 +117,7 @@ async fn head(inner: &Inner, route: &str, key: &str) -> Result<Row, StoreError> 
     if !super::routes::names(inner).await?.iter().any(|name| name == route) {
         return Err(not_registered(route, "keys"));
     }
-    let heads = heads(inner, Some(key), 1).await?;
+    let heads = heads(inner, Some(key), None, 1).await?;
     heads.into_iter().next().ok_or_else(|| {
         let message = format!("nothing waits behind a failed event of key {key:?} on route {route:?}");
         StoreError::new(StoreErrorKind::NotFound, "keys", message)

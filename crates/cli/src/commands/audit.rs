@@ -29,7 +29,7 @@ pub(crate) async fn run(app: &App, args: &AuditArgs) -> Outcome {
     let store = StoreArg { store: args.store.clone() };
     if args.actions {
         let desk = app.open(&config, &store).await?.desk();
-        let rows = desk.actions(args.limit).await?;
+        let rows = desk.actions(None, args.limit).await?;
         app.global.output.list(&rows, || actions_table(&rows))?;
         return Ok(Exit::Done);
     }

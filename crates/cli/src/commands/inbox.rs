@@ -18,7 +18,7 @@ const LOOK_BACK: usize = 1000;
 /// Look at what consumers have accepted, and forget an acceptance
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum InboxCommand {
-    /// List acceptances, newest first
+    /// List acceptances, newest events first
     #[command(after_help = help!(store: "postroom inbox ls", "postroom inbox ls --consumer mailer -o json"))]
     Ls {
         /// Consumer
@@ -66,10 +66,10 @@ pub(crate) async fn run(app: &App, command: InboxCommand) -> Outcome {
     let rows = match &command {
         InboxCommand::Ls { consumer, limit, store } => {
             let desk = app.open(&config, store).await?.desk();
-            let rows = desk.inbox(consumer.as_deref(), None, *limit).await?;
+            let rows = desk.inbox(consumer.as_deref(), None, None, *limit).await?;
             if let (Some(consumer), true) = (consumer, rows.is_empty()) {
                 let mut known: Vec<String> =
-                    desk.inbox(None, None, LOOK_BACK).await?.into_iter().map(|row| row.consumer).collect();
+                    desk.inbox(None, None, None, LOOK_BACK).await?.into_iter().map(|row| row.consumer).collect();
                 known.sort();
                 known.dedup();
                 let otherwise = "list what was accepted: `postroom inbox ls`";
@@ -89,9 +89,9 @@ pub(crate) async fn run(app: &App, command: InboxCommand) -> Outcome {
 
 /// Who accepted an event, or an error that names the nearest.
 async fn of_event(desk: &dyn Desk, id: &str) -> Result<Vec<InboxRow>, Failed> {
-    let rows = desk.inbox(None, Some(id), LOOK_BACK).await?;
+    let rows = desk.inbox(None, Some(id), None, LOOK_BACK).await?;
     if rows.is_empty() {
-        let known: Vec<String> = desk.inbox(None, None, LOOK_BACK).await?.into_iter().map(|row| row.id).collect();
+        let known: Vec<String> = desk.inbox(None, None, None, LOOK_BACK).await?.into_iter().map(|row| row.id).collect();
         let otherwise = format!("nobody accepted it; see where it is: `postroom event show {id}`");
         return Err(suggest::unknown("accepted event", id, &known, &otherwise));
     }

@@ -64,7 +64,7 @@ pub(crate) async fn run(app: &App, command: KeyCommand) -> Outcome {
             let config = app.config()?;
             let opened = app.open(&config, &store).await?;
             opened.check_route(route.as_deref()).await?;
-            let rows = opened.desk().blocked_keys(route.as_deref(), limit).await?;
+            let rows = opened.desk().blocked_keys(route.as_deref(), None, limit).await?;
             app.global.output.list(&rows, || table(&rows))?;
             Ok(Exit::Done)
         }
@@ -139,7 +139,7 @@ async fn skip_head(app: &App, args: &KeyArgs) -> Outcome {
 
 /// The key where it waits; on one route only, or the error says on which.
 async fn find(desk: &dyn Desk, args: &KeyArgs) -> Result<BlockedKey, Failed> {
-    let all = desk.blocked_keys(args.route.as_deref(), KEYS_MAX).await?;
+    let all = desk.blocked_keys(args.route.as_deref(), None, KEYS_MAX).await?;
     let known: Vec<String> = all.iter().map(|row| row.key.clone()).collect();
     let mut fits = all.into_iter().filter(|row| row.key == args.key);
     let Some(first) = fits.next() else {

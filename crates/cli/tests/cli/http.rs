@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
+use crate::adopted::sql;
 use crate::world::{Running, World};
 
 /// An answer.
@@ -146,7 +147,7 @@ fn an_address_that_is_taken_or_open_to_others_does_not_start() {
 }
 
 #[test]
-fn dead_letters_come_page_by_page_and_each_once() {
+fn dead_letters_and_acceptances_come_page_by_page_and_each_once() {
     let world = World::bare();
     let config = std::fs::read_to_string(world.path("postroom.toml")).unwrap();
     world.write("postroom.toml", &config.replace("held.*", "order.*"));
@@ -160,13 +161,20 @@ fn dead_letters_come_page_by_page_and_each_once() {
     let address = free();
     let running = relay(&world, &["--listen", &address], &[]);
     until(&address, "/readyz", "moving", |answer| answer.status == 200);
-    let (mut next, mut seen) = (Some("/api/v1/dead?limit=1".to_owned()), Vec::new());
-    while let Some(path) = next {
-        let page = ask(&address, &path, &[]).unwrap();
-        let rows: serde_json::Value = serde_json::from_str(&page.body).unwrap();
-        seen.extend(rows.as_array().unwrap().iter().map(|row| format!("{} {}", row["id"], row["route"])));
-        next = page.head.split("link: <").nth(1).map(|link| link.split('>').next().unwrap().to_owned());
-    }
+    let pages = |path: &str, field: &str| {
+        let (mut next, mut seen) = (Some(path.to_owned()), Vec::new());
+        while let Some(path) = next {
+            let page = ask(&address, &path, &[]).unwrap();
+            let rows: serde_json::Value = serde_json::from_str(&page.body).unwrap();
+            seen.extend(rows.as_array().unwrap().iter().map(|row| format!("{} {}", row["id"], row[field])));
+            next = page.head.split("link: <").nth(1).map(|link| link.split('>').next().unwrap().to_owned());
+        }
+        seen
+    };
+    // Like a consumer in another language.
+    sql(&world, r#"insert into postroom_inbox (consumer, id) values ('a&b', '1'), ('ä "c"', '1'), ('a&b', '2')"#);
+    assert_eq!(pages("/api/v1/inbox?limit=1", "consumer"), [r#""2" "a&b""#, r#""1" "a&b""#, r#""1" "ä \"c\"""#]);
+    let seen = pages("/api/v1/dead?limit=1", "route");
     assert_eq!(seen, ["\"twice\" \"held\"", "\"twice\" \"mailer\"", "\"again\" \"held\"", "\"again\" \"mailer\""]);
     running.signal(Signal::SIGTERM);
     assert_eq!(running.end().0, Some(0));

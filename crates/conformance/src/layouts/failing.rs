@@ -33,7 +33,7 @@ pub async fn a_failed_row_keeps_its_key_waiting_and_no_other(bench: &Bench) {
     let back = postroom_core::Verdict::Returned;
     worker.settle([(of("k-0"), retry(1, LONG)), (of("k-1"), back), (of("other-0"), delivered())]).await;
     assert!(worker.take_all().await.is_empty());
-    let blocked = bench.desk.blocked_keys(None, 10).await.unwrap();
+    let blocked = bench.desk.blocked_keys(None, None, 10).await.unwrap();
     assert_eq!((blocked[0].key.as_str(), blocked[0].head_id.as_str(), blocked[0].waiting), ("k", "k-0", 1));
     let actor = postroom_core::Actor { name: "op".to_owned(), reason: None };
     assert_eq!(bench.desk.unblock("orders", "k", &actor).await.unwrap(), 1);
@@ -75,7 +75,7 @@ pub async fn a_row_for_later_keeps_nobody_waiting(bench: &Bench) {
     assert!(idle.next_due.is_some() && !idle.retrying, "it comes, but was never tried: {idle:?}");
     let status = &bench.desk.routes().await.unwrap()[0].status;
     assert_eq!((status.retrying, status.blocked_keys), (0, 0));
-    assert!(bench.desk.blocked_keys(None, 10).await.unwrap().is_empty());
+    assert!(bench.desk.blocked_keys(None, None, 10).await.unwrap().is_empty());
 }
 
 pub async fn where_failures_are_skipped_the_key_goes_on(bench: &Bench) {
@@ -99,7 +99,7 @@ pub async fn a_head_that_is_given_up_lets_its_key_go_on(bench: &Bench) {
     assert_eq!(bench.seen("k-0").await, bench.sample.dead_seen());
     let letters = if bench.sample == Sample::Words { vec!["k-0 order.placed given up by op 1"] } else { Vec::new() };
     assert_eq!(bench.letters().await, letters);
-    assert_eq!(bench.desk.actions(10).await.unwrap()[0].action, "key.skip-head");
+    assert_eq!(bench.desk.actions(None, 10).await.unwrap()[0].action, "key.skip-head");
 }
 
 pub async fn a_hundred_rows_in_back_off_do_not_stand_in_the_way(bench: &Bench) {

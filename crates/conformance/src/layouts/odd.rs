@@ -176,7 +176,7 @@ async fn counted(bench: &Bench, json: &str, place: &str) {
     assert!(idle.deliveries.is_empty() && idle.next_due.is_some_and(|due| due > LONG / 2), "{json} {place}: {idle:?}");
     let status = &bench.desk.routes().await.unwrap()[0].status;
     assert_eq!((status.retrying, status.blocked_keys), (held.len() as u64, held.len() as u64));
-    let blocked = bench.desk.blocked_keys(None, 10).await.unwrap();
+    let blocked = bench.desk.blocked_keys(None, None, 10).await.unwrap();
     assert!(blocked.iter().all(|key| key.attempts == 2), "{blocked:?}");
     insert("waits", "k").await;
     assert!(worker.take_all().await.is_empty(), "{json} {place}: later rows of a key wait");

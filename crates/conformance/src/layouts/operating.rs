@@ -26,7 +26,8 @@ pub async fn a_paused_route_hands_out_nothing_until_it_is_resumed(bench: &Bench)
     assert!(take.standing.paused && take.deliveries.is_empty());
     assert!(bench.desk.resume(ROUTE, &operator()).await.unwrap());
     assert_eq!(worker.take().await.deliveries.len(), 1);
-    let done: Vec<String> = bench.desk.actions(10).await.unwrap().into_iter().map(|action| action.action).collect();
+    let done: Vec<String> =
+        bench.desk.actions(None, 10).await.unwrap().into_iter().map(|action| action.action).collect();
     assert!(!bench.desk.resume(ROUTE, &operator()).await.unwrap(), "it is running already");
     assert_eq!(done, ["route.resume", "route.pause"]);
     let missing = bench.desk.pause("nobody", &operator()).await.unwrap_err();
@@ -44,7 +45,7 @@ pub async fn dead_letters_are_replayed_with_their_attempts_at_nought(bench: &Ben
     assert_eq!(bench.replay(Dead, &all).await, 1);
     let again = worker.take_all().await;
     assert_eq!((ids(&again), again[0].attempts), (vec!["row-0"], 0));
-    let actions = bench.desk.actions(10).await.unwrap();
+    let actions = bench.desk.actions(None, 10).await.unwrap();
     assert_eq!((actions[0].action.as_str(), actions[0].count), ("dead.replay", 1));
 }
 
@@ -118,7 +119,7 @@ pub async fn a_replay_goes_step_by_step_and_stops_when_it_is_told_to(bench: &Ben
     assert_eq!(resumed.kind, StoreErrorKind::Conflict);
     assert!(desk.replays(Some(ReplayState::Running), 10).await.unwrap().is_empty());
     assert_eq!(desk.replays(None, 10).await.unwrap(), [ended]);
-    let actions = desk.actions(10).await.unwrap();
+    let actions = desk.actions(None, 10).await.unwrap();
     let said: Vec<(&str, u64)> = actions.iter().map(|row| (row.action.as_str(), row.count)).collect();
     assert_eq!(said, [("replay.cancel", 4), ("replay.resume", 2), ("replay.pause", 2), ("replay", 6)]);
     assert_eq!(desk.step_replay("none", 1).await.unwrap_err().kind, StoreErrorKind::NotFound);
@@ -192,9 +193,9 @@ pub async fn what_consumers_accepted_is_shown(bench: &Bench) {
     bench
         .execute(&format!("insert into {table}processed_events (event_id, consumer_name) values ('row-0', 'mailer')"))
         .await;
-    let accepted = bench.desk.inbox(None, Some("row-0"), 10).await.unwrap();
+    let accepted = bench.desk.inbox(None, Some("row-0"), None, 10).await.unwrap();
     assert_eq!((accepted.len(), accepted[0].consumer.as_str()), (1, "mailer"));
-    assert!(bench.desk.inbox(Some("other"), None, 10).await.unwrap().is_empty());
+    assert!(bench.desk.inbox(Some("other"), None, None, 10).await.unwrap().is_empty());
 }
 
 pub async fn an_acceptance_that_is_forgotten_is_gone(bench: &Bench) {
@@ -208,9 +209,9 @@ pub async fn an_acceptance_that_is_forgotten_is_gone(bench: &Bench) {
     bench.execute(&format!("insert into {table}processed_events (event_id, consumer_name) values {rows}")).await;
     assert!(bench.desk.forget_inbox("mailer", "row-0", &operator()).await.unwrap());
     assert!(!bench.desk.forget_inbox("mailer", "row-0", &operator()).await.unwrap());
-    let left = bench.desk.inbox(None, Some("row-0"), 10).await.unwrap();
+    let left = bench.desk.inbox(None, Some("row-0"), None, 10).await.unwrap();
     assert_eq!((left.len(), left[0].consumer.as_str()), (1, "billing"));
-    let actions = bench.desk.actions(10).await.unwrap();
+    let actions = bench.desk.actions(None, 10).await.unwrap();
     assert_eq!((actions.len(), actions[0].action.as_str(), actions[0].count), (1, "inbox.forget", 1));
 }
 

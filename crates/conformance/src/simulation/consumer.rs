@@ -51,7 +51,7 @@ impl Consumer {
     }
 
     async fn effect_first(&self, id: &str, dies: bool) -> bool {
-        let known = self.database.inbox(Some("consumer"), Some(id), 1).await.expect("memory lists");
+        let known = self.database.inbox(Some("consumer"), Some(id), None, 1).await.expect("memory lists");
         if !known.is_empty() {
             return true;
         }

@@ -243,7 +243,7 @@ impl World {
     }
 
     async fn unblock(&self, route: &str, skip: bool) {
-        for blocked in self.store.blocked_keys(Some(route), usize::MAX).await.expect("memory lists") {
+        for blocked in self.store.blocked_keys(Some(route), None, usize::MAX).await.expect("memory lists") {
             self.touch([(route.to_owned(), blocked.head_id)]);
             // The key may have gone on by itself meanwhile.
             if skip {
@@ -273,7 +273,7 @@ impl World {
         while start.elapsed() < PEACE_MAX {
             sleep(Duration::from_millis(200)).await;
             if self.plan.on_dead == OnDead::Hold {
-                for blocked in self.store.blocked_keys(None, usize::MAX).await.expect("memory lists") {
+                for blocked in self.store.blocked_keys(None, None, usize::MAX).await.expect("memory lists") {
                     if blocked.head_state == DeliveryState::Dead {
                         self.touch([(blocked.route.clone(), blocked.head_id)]);
                         let _ = self.store.skip_head(&blocked.route, &blocked.key, &operator()).await;

@@ -17,8 +17,27 @@ pub async fn an_event_is_new_once_and_then_a_duplicate<H: StoreHarness>(s: &Benc
     assert_eq!(accept(s, "billing", "e-1").await, Acceptance::New);
     assert_eq!(accept(s, "billing", "e-1").await, Acceptance::Duplicate);
     assert_eq!(accept(s, "billing", "e-2").await, Acceptance::New);
-    let rows = s.desk().inbox(Some("billing"), Some("e-1"), 10).await.unwrap();
+    let rows = s.desk().inbox(Some("billing"), Some("e-1"), None, 10).await.unwrap();
     assert_eq!(rows.len(), 1);
+}
+
+pub async fn acceptances_come_page_by_page_and_each_once<H: StoreHarness>(s: &Bench<H>) {
+    for id in ["e-1", "e-3", "e-2"] {
+        for consumer in ["shipping", "billing"] {
+            assert_eq!(accept(s, consumer, id).await, Acceptance::New);
+        }
+    }
+    for limit in [1, 2, 5] {
+        let (mut after, mut seen) = (None, Vec::new());
+        loop {
+            let page = s.desk().inbox(None, None, after.as_ref(), limit).await.unwrap();
+            let Some(last) = page.last() else { break };
+            after = Some(last.place());
+            seen.extend(page.iter().map(|row| format!("{} {}", row.id, row.consumer)));
+        }
+        let all = ["e-3 billing", "e-3 shipping", "e-2 billing", "e-2 shipping", "e-1 billing", "e-1 shipping"];
+        assert_eq!(seen, all, "{limit} at a time");
+    }
 }
 
 pub async fn an_acceptance_survives_a_reopening<H: StoreHarness>(s: &Bench<H>) {
@@ -42,7 +61,7 @@ pub async fn a_rolled_back_acceptance_never_was<H: StoreHarness>(s: &Bench<H>) {
 pub async fn two_consumers_accept_the_same_event_each_for_itself<H: StoreHarness>(s: &Bench<H>) {
     assert_eq!(accept(s, "billing", "e-1").await, Acceptance::New);
     assert_eq!(accept(s, "shipping", "e-1").await, Acceptance::New);
-    let rows = s.desk().inbox(None, Some("e-1"), 10).await.unwrap();
+    let rows = s.desk().inbox(None, Some("e-1"), None, 10).await.unwrap();
     let mut consumers: Vec<&str> = rows.iter().map(|row| row.consumer.as_str()).collect();
     consumers.sort_unstable();
     assert_eq!(consumers, ["billing", "shipping"]);
@@ -99,7 +118,7 @@ pub async fn an_acceptance_and_its_effect_roll_back_together<H: StoreHarness>(s:
     let _ = s.store().append(&mut tx, &event("a", 1)).await.unwrap();
     s.harness.rollback(tx).await;
     assert!(s.serve(&route()).await.drain().await.is_empty());
-    assert!(s.desk().inbox(None, None, 10).await.unwrap().is_empty());
+    assert!(s.desk().inbox(None, None, None, 10).await.unwrap().is_empty());
 }
 
 pub async fn a_consumer_without_a_name_or_with_too_long_a_one_is_refused<H: StoreHarness>(s: &Bench<H>) {
@@ -119,7 +138,7 @@ pub async fn what_is_forgotten_is_accepted_once_more<H: StoreHarness>(s: &Bench<
     assert!(s.desk().forget_inbox("billing", "e-1", &actor()).await.unwrap());
     assert!(!s.desk().forget_inbox("billing", "e-1", &actor()).await.unwrap(), "it is forgotten already");
     assert!(!s.desk().forget_inbox("nobody", "e-1", &actor()).await.unwrap());
-    let actions = s.desk().actions(10).await.unwrap();
+    let actions = s.desk().actions(None, 10).await.unwrap();
     assert_eq!(actions.len(), 1, "what changed nothing is not in the audit");
     let action = &actions[0];
     assert_eq!((action.action.as_str(), action.subject.as_str(), action.count), ("inbox.forget", "billing e-1", 1));

@@ -2,7 +2,7 @@
 
 use postroom_core::{DeliveryState, OnDead, RouteDefinition, StoreErrorKind};
 
-use super::bench::{SECOND, actor, events, names, route};
+use super::bench::{SECOND, actor, event, events, names, route};
 use super::{Bench, StoreHarness, Worker};
 
 /// A key whose head is retrying, with `a-2` to `a-4` behind it.
@@ -17,7 +17,7 @@ async fn blocked<H: StoreHarness>(s: &Bench<H>) -> Worker {
 
 pub async fn a_blocked_key_is_listed_with_its_head_and_its_reason<H: StoreHarness>(s: &Bench<H>) {
     let _worker = blocked(s).await;
-    let keys = s.desk().blocked_keys(None, 10).await.unwrap();
+    let keys = s.desk().blocked_keys(None, None, 10).await.unwrap();
     assert_eq!(keys.len(), 1);
     let key = &keys[0];
     assert_eq!((key.route.as_str(), key.key.as_str(), key.head_id.as_str()), ("all", "a", "a-1"));
@@ -25,15 +25,50 @@ pub async fn a_blocked_key_is_listed_with_its_head_and_its_reason<H: StoreHarnes
     assert_eq!((key.code.as_deref(), key.error.as_deref()), (Some("test.transient"), Some("not now")));
     assert!(key.due_at.is_some());
     assert_eq!(s.detail("all").await.status.blocked_keys, 1);
-    assert_eq!(s.desk().blocked_keys(Some("all"), 10).await.unwrap().len(), 1);
-    assert!(s.desk().blocked_keys(Some("other"), 10).await.unwrap().is_empty());
+    assert_eq!(s.desk().blocked_keys(Some("all"), None, 10).await.unwrap().len(), 1);
+    assert!(s.desk().blocked_keys(Some("other"), None, 10).await.unwrap().is_empty());
+}
+
+pub async fn blocked_keys_come_page_by_page_and_each_once<H: StoreHarness>(s: &Bench<H>) {
+    let heads = ["a", "b", "c"].map(|key| event(key, 1));
+    s.append(&heads).await;
+    let routes = ["all", "other"].map(|name| RouteDefinition { name: name.to_owned(), ..route() });
+    let mut workers = Vec::new();
+    for route in &routes {
+        let worker = s.serve(route).await;
+        for head in worker.take().await {
+            worker.retry(&head, 10 * SECOND).await;
+        }
+        workers.push(worker);
+    }
+    s.append(&["a", "b", "c"].map(|key| event(key, 2))).await;
+    for worker in &workers {
+        assert!(worker.take().await.is_empty());
+    }
+    let (mut after, mut seen) = (None, Vec::new());
+    loop {
+        let page = s.desk().blocked_keys(None, after.as_ref(), 1).await.unwrap();
+        let Some(key) = page.first() else { break };
+        seen.push(format!("{} {}", key.key, key.route));
+        after = Some(key.place());
+    }
+    assert_eq!(seen, ["a all", "a other", "b all", "b other", "c all", "c other"]);
+    for key in ["a", "b", "c"] {
+        s.desk().unblock("other", key, &actor()).await.unwrap();
+    }
+    let all = s.desk().actions(None, 3).await.unwrap();
+    assert_eq!(s.desk().actions(Some(all[0].number), 2).await.unwrap(), all[1..]);
+    for worker in &workers {
+        s.pass(10 * SECOND);
+        worker.drain().await;
+    }
 }
 
 pub async fn a_key_that_went_on_is_no_longer_listed<H: StoreHarness>(s: &Bench<H>) {
     let worker = blocked(s).await;
     s.pass(10 * SECOND);
     assert_eq!(worker.drain().await, names("a", 1..=4));
-    assert!(s.desk().blocked_keys(None, 10).await.unwrap().is_empty());
+    assert!(s.desk().blocked_keys(None, None, 10).await.unwrap().is_empty());
     assert_eq!(s.detail("all").await.status.blocked_keys, 0);
 }
 
@@ -50,7 +85,7 @@ pub async fn an_unblocked_key_goes_on_while_its_head_keeps_its_retries<H: StoreH
     assert_eq!(worker.drain().await, ["a-6"], "it blocks nobody any more");
     s.pass(SECOND);
     assert_eq!(worker.drain().await, ["a-1"]);
-    let actions = s.desk().actions(1).await.unwrap();
+    let actions = s.desk().actions(None, 1).await.unwrap();
     assert_eq!((actions[0].actor.as_str(), actions[0].reason.as_deref()), ("ada", Some("a test")));
 }
 
@@ -95,7 +130,7 @@ pub async fn a_held_key_is_let_go_by_skipping_its_dead_head<H: StoreHarness>(s: 
     worker.kill(&worker.take_one().await).await;
     s.append(&events("a", 2..=3)).await;
     assert!(worker.take().await.is_empty());
-    assert_eq!(s.desk().blocked_keys(None, 10).await.unwrap()[0].head_state, DeliveryState::Dead);
+    assert_eq!(s.desk().blocked_keys(None, None, 10).await.unwrap()[0].head_state, DeliveryState::Dead);
     assert_eq!(s.desk().skip_head("all", "a", &actor()).await.unwrap(), "a-1");
     assert_eq!(worker.drain().await, names("a", 2..=3));
     assert_eq!(s.dead().await.len(), 1, "the dead letter stays for whoever wants it");

@@ -84,7 +84,7 @@ pub async fn a_preview_counts_and_changes_nothing<H: StoreHarness>(s: &Bench<H>)
     assert_eq!(s.replay(Settled, &Selection::default()).await, 0);
     assert!(worker.take().await.is_empty());
     assert_eq!(s.dead().await.len(), 3);
-    assert!(s.desk().actions(10).await.unwrap().is_empty());
+    assert!(s.desk().actions(None, 10).await.unwrap().is_empty());
 }
 
 pub async fn a_replayed_dead_letter_starts_anew_and_blocks_nobody<H: StoreHarness>(s: &Bench<H>) {
@@ -100,7 +100,7 @@ pub async fn a_replayed_dead_letter_starts_anew_and_blocks_nobody<H: StoreHarnes
     assert_eq!(worker.drain().await, ["a-1"]);
     let status = s.detail("all").await.status;
     assert_eq!((status.delivered, status.dead), (2, 2));
-    let action = &s.desk().actions(1).await.unwrap()[0];
+    let action = &s.desk().actions(None, 1).await.unwrap()[0];
     assert_eq!((action.action.as_str(), action.count), ("dead.replay", 1));
     assert!(action.subject.contains("a-1"), "{}", action.subject);
 }

@@ -132,7 +132,7 @@ pub async fn acceptances_words_tries_and_receipts_go_in_their_own_time<H: StoreH
     s.pass(3 * DAY);
     let pruned = s.desk().prune(&retention(5), false).await.unwrap();
     assert_eq!((pruned.attempts, pruned.receipts, pruned.inbox, pruned.append_keys), (0, 0, 1, 1));
-    assert!(s.desk().inbox(None, None, 10).await.unwrap().is_empty());
+    assert!(s.desk().inbox(None, None, None, 10).await.unwrap().is_empty());
     assert_eq!(in_log(s).await, ["a-1"], "kept for ever where nothing is said");
 }
 

@@ -89,7 +89,7 @@ pub async fn a_changed_filter_applies_from_the_position_on<H: StoreHarness>(s: &
     assert_eq!(worker.drain().await, ["a-4"], "what it has passed stays passed");
     let detail = s.detail("all").await;
     assert_eq!((detail.types, detail.status.to.as_str()), (vec!["invoice.*".to_owned()], "elsewhere"));
-    let actions = s.desk().actions(10).await.unwrap();
+    let actions = s.desk().actions(None, 10).await.unwrap();
     assert!(actions.iter().any(|action| action.action.starts_with("route.") && action.subject.contains("all")));
 }
 
@@ -135,7 +135,7 @@ pub async fn a_paused_route_hands_out_nothing_until_it_is_resumed<H: StoreHarnes
     assert!(s.desk().resume("all", &actor()).await.unwrap());
     assert!(!s.desk().resume("all", &actor()).await.unwrap());
     assert_eq!(worker.drain().await, names("a", 3..=4));
-    let actions: Vec<String> = s.desk().actions(10).await.unwrap().into_iter().map(|row| row.action).collect();
+    let actions: Vec<String> = s.desk().actions(None, 10).await.unwrap().into_iter().map(|row| row.action).collect();
     assert_eq!(actions, ["route.resume", "route.pause"], "newest first, and only what changed something");
 }
 

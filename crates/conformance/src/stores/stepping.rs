@@ -271,7 +271,7 @@ pub async fn replays_are_listed_and_everything_done_to_them_is_in_the_audit<H: S
     ] {
         assert_eq!(missing.kind, StoreErrorKind::NotFound);
     }
-    let actions = s.desk().actions(5).await.unwrap();
+    let actions = s.desk().actions(None, 5).await.unwrap();
     let said: Vec<(&str, u64)> = actions.iter().map(|row| (row.action.as_str(), row.count)).collect();
     assert_eq!(said, [("replay.cancel", 2), ("replay.resume", 2), ("replay.pause", 2), ("replay", 3), ("replay", 3)]);
     assert_eq!(actions[0].subject, second);

@@ -135,6 +135,7 @@ macro_rules! store_suite {
             }
             keys {
                 a_blocked_key_is_listed_with_its_head_and_its_reason
+                blocked_keys_come_page_by_page_and_each_once
                 a_key_that_went_on_is_no_longer_listed
                 an_unblocked_key_goes_on_while_its_head_keeps_its_retries
                 a_skipped_head_is_a_dead_letter_and_its_key_goes_on
@@ -166,6 +167,7 @@ macro_rules! store_suite {
             }
             accepting {
                 an_event_is_new_once_and_then_a_duplicate
+                acceptances_come_page_by_page_and_each_once
                 an_acceptance_survives_a_reopening
                 a_rolled_back_acceptance_never_was
                 two_consumers_accept_the_same_event_each_for_itself

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::Site;
 use super::auth::Caller;
-use super::params::{Given, cursor_at};
+use super::params::Given;
 use super::problem::Problem;
 use crate::config::{Config, StoreConfig};
 
@@ -114,13 +114,18 @@ impl Call {
     }
 
     /// A list, as `-o json` prints it, and where the next page begins, if there may be one.
-    pub(super) fn page<T: Serialize>(&self, rows: &[T], next: Option<i64>) -> Response {
+    pub(super) fn page<T: Serialize>(&self, rows: &[T], next: Option<String>) -> Response {
         let mut headers = HeaderMap::new();
         if let Some(next) = next {
-            let next = self.next(&cursor_at(next));
+            let next = self.next(&next);
             headers.extend(HeaderValue::from_str(&next).ok().map(|next| (header::LINK, next)));
         }
         (headers, Json(rows)).into_response()
+    }
+
+    /// The last row of a page after which there may be more.
+    pub(super) fn last<'r, T>(&self, rows: &'r [T]) -> Option<&'r T> {
+        rows.last().filter(|_| rows.len() >= self.limit())
     }
 
     fn next(&self, cursor: &str) -> String {

@@ -52,6 +52,8 @@ pub(crate) enum Answer {
 const STORE: Param = query("store", Kind::Text, "the store, where there are several");
 const LIMIT: Param = query("limit", Kind::Number(1, 1000, 50), "most rows");
 const CURSOR: Param = query("cursor", Kind::Cursor, "the next page, as `Link` of the one before said");
+const KEY_PLACE: Param = query("cursor", Kind::Place(3), CURSOR.about);
+const INBOX_PLACE: Param = query("cursor", Kind::Place(2), CURSOR.about);
 const ROUTE: Param = path("route", "the route");
 const OF_ROUTE: Param = query("route", Kind::Text, "only of this route");
 const TYPE: Param = query("type", Kind::Pattern, "event type; `*` at the end stands for any rest");
@@ -200,8 +202,8 @@ pub(crate) static ENDPOINTS: &[Endpoint] = &[
     get(
         "/keys",
         "Keys that wait behind an event.",
-        &[STORE, OF_ROUTE, LIMIT],
-        List("BlockedKey"),
+        &[STORE, OF_ROUTE, LIMIT, KEY_PLACE],
+        Pages("BlockedKey"),
         handler!(look::keys),
     ),
     post(
@@ -297,9 +299,15 @@ pub(crate) static ENDPOINTS: &[Endpoint] = &[
     )),
     get(
         "/inbox",
-        "What consumers accepted, newest first.",
-        &[STORE, query("consumer", Kind::Text, "of this consumer"), query("id", Kind::Text, "of this event"), LIMIT],
-        List("InboxRow"),
+        "What consumers accepted, newest events first.",
+        &[
+            STORE,
+            query("consumer", Kind::Text, "of this consumer"),
+            query("id", Kind::Text, "of this event"),
+            LIMIT,
+            INBOX_PLACE,
+        ],
+        Pages("InboxRow"),
         handler!(look::inbox),
     ),
     post(
@@ -329,7 +337,13 @@ pub(crate) static ENDPOINTS: &[Endpoint] = &[
     get("/relays", "Every relay that has joined.", &[], List("RelayRow"), handler!(look::relays)),
     get("/store", "Every store.", &[], List("StoreRow"), handler!(look::stores)),
     get("/audit", "Did we lose anything? The answer by counting.", &[STORE], List("AuditRow"), handler!(look::audit)),
-    get("/actions", "What operators did, newest first.", &[STORE, LIMIT], List("ActionRow"), handler!(look::actions)),
+    get(
+        "/actions",
+        "What operators did, newest first.",
+        &[STORE, LIMIT, CURSOR],
+        Pages("ActionRow"),
+        handler!(look::actions),
+    ),
     admin(get("/tokens", "Tokens; never the tokens themselves.", &[STORE], List("TokenRow"), handler!(look::tokens))),
     admin(post(
         "/tokens",

@@ -118,6 +118,7 @@ fn schema(kind: Kind) -> Value {
         Kind::Pattern => text("^[^*]*\\*?$"),
         Kind::Role => json!({ "type": "string", "enum": ["viewer", "operator", "admin"] }),
         Kind::Cursor => text("^p[0-9a-f]+$"),
+        Kind::Place(_) => text("^\\[.*\\]$"),
         Kind::Texts => json!({ "type": "array", "maxItems": 1000, "items": { "type": "string", "maxLength": 1024 } }),
         Kind::Objects => json!({ "type": "array", "maxItems": 1000, "items": { "type": "object" } }),
     }

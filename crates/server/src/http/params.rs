@@ -47,8 +47,10 @@ pub(crate) enum Kind {
     /// A pattern of event types.
     Pattern,
     Role,
-    /// Where a list goes on: what `Link` said before.
+    /// Where a list goes on: what `Link` said before. A position.
     Cursor,
+    /// The same, of so many texts.
+    Place(usize),
     /// A list of texts.
     Texts,
     /// A list of objects; the endpoint looks at them itself.
@@ -158,6 +160,11 @@ impl Given {
         cursor(self.text(name)?)
     }
 
+    /// The parts of a place.
+    pub(crate) fn place(&self, name: &str) -> Option<Vec<String>> {
+        place(self.text(name)?)
+    }
+
     pub(crate) fn texts(&self, name: &str) -> Vec<String> {
         let list = self.0.get(name).and_then(Value::as_array);
         list.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
@@ -205,7 +212,8 @@ impl Kind {
             Self::Rate => parse_rate(&text).map(drop),
             Self::Pattern => Pattern::parse(&text).map(drop).map_err(|error| error.to_string()),
             Self::Role => Role::parse(&text).map(drop).ok_or_else(|| "must be viewer, operator or admin".to_owned()),
-            Self::Cursor => cursor(&text).map(drop).ok_or_else(|| "is none that was given out".to_owned()),
+            Self::Cursor if cursor(&text).is_none() => Err(MADE_UP.to_owned()),
+            Self::Place(parts) if place(&text).is_none_or(|place| place.len() != parts) => Err(MADE_UP.to_owned()),
             _ => Ok(()),
         };
         fits.map(|()| Value::String(text))
@@ -254,6 +262,18 @@ fn check_text(text: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// What is said of a cursor that nobody was given.
+pub(crate) const MADE_UP: &str = "is none that was given out";
+
+/// Where a list of such parts goes on, as it is given out.
+pub(crate) fn place_at(parts: &[&str]) -> String {
+    Value::from(parts).to_string()
+}
+
+fn place(text: &str) -> Option<Vec<String>> {
+    serde_json::from_str(text).ok()
+}
+
 /// Where a list goes on, as it is given out.
 pub(crate) fn cursor_at(position: i64) -> String {
     format!("p{position:x}")
@@ -288,6 +308,7 @@ mod tests {
         assert_eq!((given.text("key"), given.texts("ids")), (Some("a"), vec!["x".to_owned()]));
         assert!(given.flag("dry_run") && given.time("from").is_some());
         assert_eq!(cursor(&cursor_at(31)), Some(31));
+        assert_eq!(place(&place_at(&["7", "ä\"\n"])), Some(vec!["7".to_owned(), "ä\"\n".to_owned()]));
     }
 
     #[test]

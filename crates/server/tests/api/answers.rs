@@ -172,7 +172,7 @@ async fn a_replay_is_counted_confirmed_paused_and_cancelled() {
     assert_eq!((&listed[0]["id"], &listed[0]["actor"]), (&json!(id), &json!("token operator")));
     assert_eq!(site.get("viewer", "/api/v1/replays?state=running").await.json(), json!([]));
     let actions: Vec<String> =
-        site.desk.actions(4).await.unwrap().into_iter().map(|action| action.action).rev().collect();
+        site.desk.actions(None, 4).await.unwrap().into_iter().map(|action| action.action).rev().collect();
     assert_eq!(actions, ["replay", "replay.pause", "replay.resume", "replay.cancel"]);
     let dead = site.ask("operator", "POST", "/api/v1/dead/replay", Some(r#"{"code": "exec.error"}"#)).await;
     assert_eq!((dead.status, &dead.json()["what"]), (201, &json!("dead")));

@@ -62,7 +62,7 @@ async fn a_revoked_token_opens_nothing_any_more() {
         tokio::task::yield_now().await;
     }
     assert_eq!(site.ask("admin", "DELETE", "/api/v1/tokens/viewer", None).await.code(), "http.no_such");
-    let actions = site.desk.actions(1).await.unwrap();
+    let actions = site.desk.actions(None, 1).await.unwrap();
     assert_eq!((actions[0].action.as_str(), actions[0].actor.as_str()), ("token.revoke", "token admin"));
 }
 

@@ -1,11 +1,14 @@
 //! Looks at events: lists, one event's timeline, acceptances, dead letters and blocked keys.
 
+use std::cmp::Reverse;
+
 use jiff::Timestamp;
-use postroom_core::view::{BlockedKey, DeliveryRow, EventRow, InboxRow, RouteTimeline, Timeline};
+use postroom_core::view::{BlockedKey, DeliveryRow, EventRow, InboxPlace, InboxRow, KeyPlace, RouteTimeline, Timeline};
 use postroom_core::{DeliveryState, Page, Selection};
 use serde_json::Value;
 
 use crate::delivery::Parked;
+use crate::inbox::Accepted;
 use crate::lane::Lane;
 use crate::log::Row;
 use crate::route::Route;
@@ -66,18 +69,27 @@ impl State {
             attributes: event.attributes.clone(),
             payload: with_payload.then(payload),
             routes: self.routes.values().map(|route| route_timeline(route, number, row, now)).collect(),
-            inbox: self.inbox_rows(None, Some(id), usize::MAX),
+            inbox: self.inbox_rows(None, Some(id), None, usize::MAX),
             same_id_at,
         })
     }
 
-    /// Acceptances, newest first.
-    pub(super) fn inbox_rows(&self, consumer: Option<&str>, id: Option<&str>, limit: usize) -> Vec<InboxRow> {
+    /// Acceptances after that one, the greatest ids first.
+    pub(super) fn inbox_rows(
+        &self,
+        consumer: Option<&str>,
+        id: Option<&str>,
+        after: Option<&InboxPlace>,
+        limit: usize,
+    ) -> Vec<InboxRow> {
+        let is_after = |one: &Accepted| {
+            after.is_none_or(|after| (Reverse(&one.id), &one.consumer) > (Reverse(&after.id), &after.consumer))
+        };
         let mut rows: Vec<InboxRow> = self
             .inbox
             .iter()
             .filter(|(accepted, _)| consumer.is_none_or(|c| accepted.consumer == c))
-            .filter(|(accepted, _)| id.is_none_or(|id| accepted.id == id))
+            .filter(|(accepted, _)| id.is_none_or(|id| accepted.id == id) && is_after(accepted))
             .map(|(accepted, at)| InboxRow {
                 store: self.name.clone(),
                 consumer: accepted.consumer.clone(),
@@ -85,7 +97,7 @@ impl State {
                 accepted_at: *at,
             })
             .collect();
-        rows.sort_by_key(|row| std::cmp::Reverse(row.accepted_at));
+        rows.sort_by(|one, other| (&other.id, &one.consumer).cmp(&(&one.id, &other.consumer)));
         rows.truncate(limit);
         rows
     }
@@ -122,8 +134,8 @@ impl State {
         })
     }
 
-    /// Keys with events waiting, the longest waiting first.
-    pub(super) fn blocked_keys(&self, only: Option<&str>, limit: usize) -> Vec<BlockedKey> {
+    /// Keys with events waiting, in the order of the events they wait behind.
+    pub(super) fn blocked_keys(&self, only: Option<&str>, after: Option<&KeyPlace>, limit: usize) -> Vec<BlockedKey> {
         let mut keys: Vec<BlockedKey> = Vec::new();
         for (name, route) in self.routes.iter().filter(|(name, _)| only.is_none_or(|only| only == *name)) {
             for lane in &route.lanes {
@@ -143,7 +155,8 @@ impl State {
                 }));
             }
         }
-        keys.sort_by_key(|key| (key.since, key.head_position));
+        keys.retain(|key| after.is_none_or(|after| key.place() > *after));
+        keys.sort_by_key(BlockedKey::place);
         keys.truncate(limit);
         keys
     }

@@ -76,20 +76,23 @@ pub(super) async fn add(session: &mut Session, number: i64, touched: u64) -> Res
     add.bind(number).bind(signed(touched)).execute(&mut *session.conn).await.map(drop)
 }
 
-/// The newest actions.
-pub(super) async fn newest(inner: &Inner, limit: usize) -> Result<Vec<ActionRow>, StoreError> {
+/// The newest actions before that one.
+pub(super) async fn newest(inner: &Inner, before: Option<i64>, limit: usize) -> Result<Vec<ActionRow>, StoreError> {
     let store = inner.name.clone();
     inner
         .db
         .read("actions", move |session| {
             Box::pin(async move {
                 let newest = session.sql.query(
-                    "select at, actor, action, subject, count, reason from postroom.audit order by number desc limit $1",
+                    "select number, at, actor, action, subject, count, reason from postroom.audit \
+                     where number < $1 order by number desc limit $2",
                 );
+                let newest = newest.bind(before.unwrap_or(i64::MAX));
                 let rows = newest.bind(signed(limit as u64)).fetch_all(&mut *session.conn).await?;
                 let action = |row: &PgRow| {
                     Ok(ActionRow {
                         store: store.clone(),
+                        number: row.try_get("number")?,
                         at: timestamp(row.try_get::<Time, _>("at")?.0),
                         actor: row.try_get("actor")?,
                         action: row.try_get("action")?,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use postroom_core::view::BlockedKey;
+use postroom_core::view::{BlockedKey, KeyPlace};
 use postroom_core::{Actor, StoreError, StoreErrorKind};
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
@@ -18,14 +18,24 @@ use crate::release::release;
 use crate::routes;
 use crate::store::Inner;
 
-pub(super) async fn blocked(inner: &Inner, route: Option<&str>, limit: usize) -> Result<Vec<BlockedKey>, StoreError> {
+pub(super) async fn blocked(
+    inner: &Inner,
+    route: Option<&str>,
+    after: Option<&KeyPlace>,
+    limit: usize,
+) -> Result<Vec<BlockedKey>, StoreError> {
     let (store, route) = (inner.name.clone(), route.map(str::to_owned));
+    // Before every position there is.
+    let first = || KeyPlace { position: i64::MIN, route: String::new(), key: String::new() };
+    let after = after.cloned().unwrap_or_else(first);
     inner
         .db
         .read("keys", move |session| {
             Box::pin(async move {
                 let blocked = session.sql.query(include_str!("../sql/blocked_keys.sql"));
-                let rows = blocked.bind(route).bind(signed(limit as u64)).fetch_all(&mut *session.conn).await?;
+                let blocked = blocked.bind(route).bind(signed(limit as u64));
+                let blocked = blocked.bind(after.position).bind(after.route).bind(after.key);
+                let rows = blocked.fetch_all(&mut *session.conn).await?;
                 let key = |row: &PgRow| {
                     Ok(BlockedKey {
                         store: store.clone(),

@@ -31,8 +31,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use postroom_core::view::{
-    ActionRow, Affected, AuditRow, BlockedKey, DeadGroup, DeliveryRow, EventRow, InboxRow, MinuteRow, Pruned, RelayRow,
-    ReplayKind, ReplayRow, ReplayState, RouteDetail, StoreRow, Timeline,
+    ActionRow, Affected, AuditRow, BlockedKey, DeadGroup, DeliveryRow, EventRow, InboxPlace, InboxRow, KeyPlace,
+    MinuteRow, Pruned, RelayRow, ReplayKind, ReplayRow, ReplayState, RouteDetail, StoreRow, Timeline,
 };
 use postroom_core::{
     Actor, Desk, Event, NewToken, Page, ReplayChange, ReplayOrder, Retention, RouteDefinition, Selection, StoreError,
@@ -131,8 +131,13 @@ impl Desk for PostgresDesk {
         replays::change(&self.0, id, change, actor).await
     }
 
-    async fn blocked_keys(&self, route: Option<&str>, limit: usize) -> Result<Vec<BlockedKey>, StoreError> {
-        keys::blocked(&self.0, route, limit).await
+    async fn blocked_keys(
+        &self,
+        route: Option<&str>,
+        after: Option<&KeyPlace>,
+        limit: usize,
+    ) -> Result<Vec<BlockedKey>, StoreError> {
+        keys::blocked(&self.0, route, after, limit).await
     }
 
     async fn unblock(&self, route: &str, key: &str, actor: &Actor) -> Result<u64, StoreError> {
@@ -143,8 +148,14 @@ impl Desk for PostgresDesk {
         keys::skip_head(&self.0, route, key, actor).await
     }
 
-    async fn inbox(&self, consumer: Option<&str>, id: Option<&str>, limit: usize) -> Result<Vec<InboxRow>, StoreError> {
-        inbox::list(&self.0, consumer, id, limit).await
+    async fn inbox(
+        &self,
+        consumer: Option<&str>,
+        id: Option<&str>,
+        after: Option<&InboxPlace>,
+        limit: usize,
+    ) -> Result<Vec<InboxRow>, StoreError> {
+        inbox::list(&self.0, consumer, id, after, limit).await
     }
 
     async fn forget_inbox(&self, consumer: &str, id: &str, actor: &Actor) -> Result<bool, StoreError> {
@@ -155,8 +166,8 @@ impl Desk for PostgresDesk {
         audit::audit(&self.0).await
     }
 
-    async fn actions(&self, limit: usize) -> Result<Vec<ActionRow>, StoreError> {
-        actions::newest(&self.0, limit).await
+    async fn actions(&self, before: Option<i64>, limit: usize) -> Result<Vec<ActionRow>, StoreError> {
+        actions::newest(&self.0, before, limit).await
     }
 
     async fn tokens(&self) -> Result<Vec<TokenRow>, StoreError> {

@@ -47,7 +47,7 @@ async fn connections_that_a_firewall_forgot_are_given_up_within_30_seconds() {
     let in_hand = worker.take(5).await;
     // Several connections lie idle in the pool: none of them may cost another wait.
     let desk = postroom_core::Store::desk(&store);
-    let (a, b, c, d) = tokio::join!(desk.routes(), desk.relays(), desk.store(), desk.actions(1));
+    let (a, b, c, d) = tokio::join!(desk.routes(), desk.relays(), desk.store(), desk.actions(None, 1));
     assert!(a.is_ok() && b.is_ok() && c.is_ok() && d.is_ok());
     assert!(worker.renew().await.is_ok());
 

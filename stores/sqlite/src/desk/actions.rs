@@ -71,20 +71,22 @@ pub(super) async fn add(conn: &mut SqliteConnection, number: i64, touched: u64) 
         .map(drop)
 }
 
-/// The newest actions.
-pub(super) async fn newest(inner: &Inner, limit: usize) -> Result<Vec<ActionRow>, StoreError> {
+/// The newest actions before that one.
+pub(super) async fn newest(inner: &Inner, before: Option<i64>, limit: usize) -> Result<Vec<ActionRow>, StoreError> {
     let store = inner.name.clone();
     inner
         .db
         .read("actions", move |conn| {
             Box::pin(async move {
-                let rows = sqlx::query("select * from postroom_audit order by number desc limit ?1")
+                let rows = sqlx::query("select * from postroom_audit where number < ?1 order by number desc limit ?2")
+                    .bind(before.unwrap_or(i64::MAX))
                     .bind(signed(limit as u64))
                     .fetch_all(conn)
                     .await?;
                 let action = |row: &sqlx::sqlite::SqliteRow| {
                     Ok(ActionRow {
                         store: store.clone(),
+                        number: row.try_get("number")?,
                         at: timestamp(row.try_get("at")?),
                         actor: row.try_get("actor")?,
                         action: row.try_get("action")?,

@@ -1,6 +1,6 @@
 //! Acceptances.
 
-use postroom_core::view::InboxRow;
+use postroom_core::view::{InboxPlace, InboxRow};
 use postroom_core::{Actor, StoreError};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{QueryBuilder, Row, SqliteConnection};
@@ -14,6 +14,7 @@ pub(super) async fn list(
     inner: &Inner,
     consumer: Option<&str>,
     id: Option<&str>,
+    after: Option<&InboxPlace>,
     limit: usize,
 ) -> Result<Vec<InboxRow>, StoreError> {
     let mut query = QueryBuilder::new("select consumer, id, accepted_at from postroom_inbox where true");
@@ -22,7 +23,12 @@ pub(super) async fn list(
             query.push(format_args!(" and {column} = ")).push_bind(value.to_owned());
         }
     }
-    query.push(" order by rowid desc limit ").push_bind(signed(limit as u64));
+    if let Some(InboxPlace { id, consumer }) = after {
+        query.push(" and id <= ").push_bind(id.clone()).push(" and (id < ").push_bind(id.clone());
+        query.push(" or consumer > ").push_bind(consumer.clone()).push(")");
+    }
+    // As the primary key has them, however many there are.
+    query.push(" order by id desc, consumer limit ").push_bind(signed(limit as u64));
     let store = inner.name.clone();
     inner
         .db

@@ -1,6 +1,6 @@
 //! Keys whose events wait behind an earlier one, and how an operator lets them go on.
 
-use postroom_core::view::BlockedKey;
+use postroom_core::view::{BlockedKey, KeyPlace};
 use postroom_core::{Actor, StoreError, StoreErrorKind};
 use sqlx::{Row, SqliteConnection};
 
@@ -13,8 +13,16 @@ use crate::release::release;
 use crate::routes;
 use crate::store::Inner;
 
-pub(super) async fn blocked(inner: &Inner, route: Option<&str>, limit: usize) -> Result<Vec<BlockedKey>, StoreError> {
+pub(super) async fn blocked(
+    inner: &Inner,
+    route: Option<&str>,
+    after: Option<&KeyPlace>,
+    limit: usize,
+) -> Result<Vec<BlockedKey>, StoreError> {
     let (store, route) = (inner.name.clone(), route.map(str::to_owned));
+    // Before every position there is.
+    let first = || KeyPlace { position: i64::MIN, route: String::new(), key: String::new() };
+    let after = after.cloned().unwrap_or_else(first);
     inner
         .db
         .read("keys", move |conn| {
@@ -22,6 +30,9 @@ pub(super) async fn blocked(inner: &Inner, route: Option<&str>, limit: usize) ->
                 let rows = sqlx::query(include_str!("../sql/blocked_keys.sql"))
                     .bind(route)
                     .bind(signed(limit as u64))
+                    .bind(after.position)
+                    .bind(after.route)
+                    .bind(after.key)
                     .fetch_all(conn)
                     .await?;
                 let key = |row: &sqlx::sqlite::SqliteRow| {

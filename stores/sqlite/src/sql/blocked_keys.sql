@@ -1,4 +1,5 @@
--- Keys with events that wait, those whose head came first in front, with the head and how many stand behind it.
+-- Keys with events that wait, those whose head came first in front, with the head and how many stand
+-- behind it; after the key ?5 of route ?4 whose head is ?3.
 -- Groups and heads are served by postroom_delivery_key.
 select d.route, d.key, d.seq, d.state, d.attempts, d.code, d.error, d.due, d.since, l.id,
   (select count(*) from postroom_delivery b
@@ -13,5 +14,6 @@ from (
 ) k
 join postroom_delivery d on d.handle = k.head
 join postroom_log l on l.seq = d.seq
-order by d.seq
+where (d.seq, d.route, d.key) > (?3, ?4, ?5)
+order by d.seq, d.route, d.key
 limit ?2

@@ -154,9 +154,9 @@ async fn about_store(config: &Config, store: &StoreConfig) -> Vec<Part> {
     let anything = Selection::default();
     let (audit, actions, dead, blocked, schema, stats) = tokio::join!(
         within(COUNTED_WITHIN, counted),
-        within(ANSWER_WITHIN, async { desk(config, store).await?.actions(ROWS_MAX).await }),
+        within(ANSWER_WITHIN, async { desk(config, store).await?.actions(None, ROWS_MAX).await }),
         within(ANSWER_WITHIN, async { desk(config, store).await?.dead(&anything, 0, ROWS_MAX).await }),
-        within(ANSWER_WITHIN, async { desk(config, store).await?.blocked_keys(None, ROWS_MAX).await }),
+        within(ANSWER_WITHIN, async { desk(config, store).await?.blocked_keys(None, None, ROWS_MAX).await }),
         within(ANSWER_WITHIN, schema),
         within(ANSWER_WITHIN, stats),
     );

@@ -44,7 +44,7 @@ pub(crate) async fn unblock(call: Call) -> Answer {
 pub(crate) async fn skip_head(call: Call) -> Answer {
     let ((route, key), seen) = (key(&call), call.given.text("head").unwrap_or_default());
     let desk = call.desk().await?;
-    let blocked = desk.blocked_keys(Some(&route), KEYS_MAX).await?;
+    let blocked = desk.blocked_keys(Some(&route), None, KEYS_MAX).await?;
     let head = blocked.into_iter().find(|row| row.key == key).ok_or_else(|| Problem::no_such("blocked key", &key))?;
     if head.head_id != seen {
         let detail = format!("the head of key {key:?} is event {:?} now", head.head_id);

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use axum::response::Response;
+use postroom_core::view::{InboxPlace, KeyPlace};
 use postroom_core::{Role, Timestamp};
 use serde_json::Value;
 
 use crate::http::call::{Call, one};
+use crate::http::params::{MADE_UP, cursor_at, place_at};
 use crate::http::problem::Problem;
 use crate::redact::Redaction;
 use crate::search;
@@ -47,7 +49,7 @@ pub(crate) async fn route(call: Call) -> Answer {
 pub(crate) async fn events(call: Call) -> Answer {
     let desk = call.desk().await?;
     let (rows, next) = search::newest(&*desk, &call.selection(), call.given.cursor("cursor"), call.limit()).await?;
-    Ok(call.page(&rows, next))
+    Ok(call.page(&rows, next.map(cursor_at)))
 }
 
 pub(crate) async fn event(call: Call) -> Answer {
@@ -70,7 +72,17 @@ pub(crate) async fn event(call: Call) -> Answer {
 pub(crate) async fn keys(call: Call) -> Answer {
     let desk = call.desk().await?;
     call.check_route(&*desk).await?;
-    Ok(one(&desk.blocked_keys(call.given.text("route"), call.limit()).await?))
+    let after = match call.given.place("cursor").as_deref() {
+        Some([position, route, key]) => {
+            let position =
+                position.parse().map_err(|_| Problem::parameter("cursor", MADE_UP, "a place in the list"))?;
+            Some(KeyPlace { position, route: route.clone(), key: key.clone() })
+        }
+        _ => None,
+    };
+    let rows = desk.blocked_keys(call.given.text("route"), after.as_ref(), call.limit()).await?;
+    let next = call.last(&rows).map(|row| place_at(&[&row.head_position.to_string(), &row.route, &row.key]));
+    Ok(call.page(&rows, next))
 }
 
 pub(crate) async fn dead(call: Call) -> Answer {
@@ -78,7 +90,7 @@ pub(crate) async fn dead(call: Call) -> Answer {
     call.check_route(&*desk).await?;
     let after = call.given.cursor("cursor").unwrap_or_default();
     let rows = desk.dead(&call.selection(), after, call.limit()).await?;
-    let next = rows.last().filter(|_| rows.len() >= call.limit()).map(|row| row.position);
+    let next = call.last(&rows).map(|row| cursor_at(row.position));
     Ok(call.page(&rows, next))
 }
 
@@ -97,7 +109,13 @@ pub(crate) async fn minutes(call: Call) -> Answer {
 
 pub(crate) async fn inbox(call: Call) -> Answer {
     let (consumer, id) = (call.given.text("consumer"), call.given.text("id"));
-    Ok(one(&call.desk().await?.inbox(consumer, id, call.limit()).await?))
+    let after = match call.given.place("cursor").as_deref() {
+        Some([id, consumer]) => Some(InboxPlace { id: id.clone(), consumer: consumer.clone() }),
+        _ => None,
+    };
+    let rows = call.desk().await?.inbox(consumer, id, after.as_ref(), call.limit()).await?;
+    let next = call.last(&rows).map(|row| place_at(&[&row.id, &row.consumer]));
+    Ok(call.page(&rows, next))
 }
 
 pub(crate) async fn audit(call: Call) -> Answer {
@@ -105,7 +123,9 @@ pub(crate) async fn audit(call: Call) -> Answer {
 }
 
 pub(crate) async fn actions(call: Call) -> Answer {
-    Ok(one(&call.desk().await?.actions(call.limit()).await?))
+    let rows = call.desk().await?.actions(call.given.cursor("cursor"), call.limit()).await?;
+    let next = call.last(&rows).map(|row| cursor_at(row.number));
+    Ok(call.page(&rows, next))
 }
 
 pub(crate) async fn tokens(call: Call) -> Answer {
