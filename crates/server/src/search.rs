@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use postroom_core::view::EventRow;
-use postroom_core::{Desk, Page, Selection, StoreError};
+use postroom_core::{Desk, Page, Selection, StoreError, StoreErrorKind};
 
 use crate::tail;
 
@@ -21,17 +21,17 @@ pub(crate) async fn newest(
     limit: usize,
 ) -> Result<(Vec<EventRow>, Option<i64>), StoreError> {
     // What every store has an index for, or what anything fits.
-    if *which == Selection::default() || !which.ids.is_empty() || which.key.is_some() {
-        let rows = desk.events(which, Page::Newest { before, above: 0, limit }).await?;
-        let next = rows.last().filter(|_| rows.len() == limit).map(|row| row.position);
-        return Ok((rows, next));
+    if *which == Selection::default() || !which.ids.is_empty() {
+        return at_once(desk, which, before, limit).await;
     }
     let mut top = match before {
         Some(before) => before,
         None => tail::end(desk).await?.saturating_add(1),
     };
     let (began, mut stretch, mut rows) = (Instant::now(), FIRST, Vec::new());
-    while top > 1 && began.elapsed() < PATIENCE {
+    // Of a key that is nowhere near there is another way to the rest.
+    let patience = |found: usize| if found == 0 && which.key.is_some() { PATIENCE / 2 } else { PATIENCE };
+    while top > 1 && began.elapsed() < patience(rows.len()) {
         let (asked, above) = (Instant::now(), top.saturating_sub(stretch).max(0));
         let page = Page::Newest { before: Some(top), above, limit: limit - rows.len() };
         rows.extend(desk.events(which, page).await?);
@@ -44,7 +44,25 @@ pub(crate) async fn newest(
             stretch = stretch.saturating_mul(4);
         }
     }
+    if rows.is_empty() && which.key.is_some() && top > 1 {
+        // A rare key: every store finds it by an index, unless it was not rare before.
+        return match at_once(desk, which, Some(top), limit).await {
+            Err(error) if error.kind == StoreErrorKind::Busy => Ok((rows, Some(top))),
+            found => found,
+        };
+    }
     Ok((rows, (top > 1).then_some(top)))
+}
+
+async fn at_once(
+    desk: &dyn Desk,
+    which: &Selection,
+    before: Option<i64>,
+    limit: usize,
+) -> Result<(Vec<EventRow>, Option<i64>), StoreError> {
+    let rows = desk.events(which, Page::Newest { before, above: 0, limit }).await?;
+    let next = rows.last().filter(|_| rows.len() == limit).map(|row| row.position);
+    Ok((rows, next))
 }
 
 #[cfg(test)]
@@ -71,5 +89,22 @@ mod tests {
             }
         }
         assert_eq!(found, [1000, 900, 800, 700, 600, 500, 400, 300, 200, 100]);
+    }
+
+    #[tokio::test]
+    async fn a_key_is_found_wherever_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let desk = Sqlite::create(folder.path().join("shop.db")).await.unwrap().desk();
+        let old = |n: i32| Event::new("order.placed").key("old").id(format!("old-{n}"));
+        desk.append(&(1..=3).map(old).collect::<Vec<_>>()).await.unwrap();
+        for n in 0..3 {
+            let news = (0..10_000).map(|m| Event::new("order.placed").key("new").id(format!("{n}-{m}")));
+            desk.append(&news.collect::<Vec<_>>()).await.unwrap();
+        }
+        let of = |key: &str| Selection { key: Some(key.to_owned()), ..Selection::default() };
+        for (key, limit, found) in [("old", 2, 2), ("old", 9, 3), ("new", 50, 50), ("nobody", 9, 0)] {
+            let (rows, next) = newest(&*desk, &of(key), None, limit).await.unwrap();
+            assert_eq!((rows.len(), next.is_some()), (found, found == limit), "{key}");
+        }
     }
 }

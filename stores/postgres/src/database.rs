@@ -317,7 +317,7 @@ where
         }
         Kind::Pooled if looking => {
             "begin isolation level read committed; set local jit = off; set local enable_seqscan = off; \
-             set local statement_timeout = '2s'; set local lock_timeout = '2s'"
+             set local statement_timeout = '2s'; set local lock_timeout = '2s'; set local max_parallel_workers_per_gather = 0"
         }
         Kind::Pooled => {
             "begin isolation level read committed; set local jit = off; set local enable_seqscan = off; \

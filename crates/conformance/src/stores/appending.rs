@@ -222,4 +222,9 @@ pub async fn events_are_listed_by_what_they_are_from_either_end<H: StoreHarness>
     let first = s.desk().events(&Selection::default(), Page::Oldest { after: 0, limit: 2 }).await.unwrap();
     let after = Page::Oldest { after: first[1].position, limit: 2 };
     assert_eq!(list(Selection::default(), after).await, ["a-3", "b-1"]);
+    let stretch = Page::Newest { before: Some(newest[0].position), above: first[0].position, limit: 10 };
+    for (key, found) in [("a", &["a-3", "a-2"][..]), ("7", &[]), ("nobody", &[])] {
+        let which = Selection { key: Some(key.to_owned()), ..Selection::default() };
+        assert_eq!(list(which, stretch).await, found, "between the first and the last: {key}");
+    }
 }

@@ -29,8 +29,9 @@ const SETTINGS: [(&str, &str); 6] = [
     ("lock_timeout", "10s"),
     ("idle_in_transaction_session_timeout", "30s"),
 ];
-/// The same where nothing may take long.
-const LOOKING: [(&str, &str); 2] = [("statement_timeout", "2s"), ("lock_timeout", "2s")];
+/// The same where nothing may take long, or more than one processor.
+const LOOKING: [(&str, &str); 3] =
+    [("statement_timeout", "2s"), ("lock_timeout", "2s"), ("max_parallel_workers_per_gather", "0")];
 /// How often the probe for a pooler asks.
 const PROBES: usize = 4;
 

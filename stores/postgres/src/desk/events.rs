@@ -36,21 +36,34 @@ pub(super) async fn list(inner: &Inner, which: &Selection, page: Page) -> Result
         Page::Newest { limit, .. } => ("desc", signed(limit as u64)),
         Page::Oldest { limit, .. } => ("asc", signed(limit as u64)),
     };
-    // Numbers are in order within each lane: the first of every lane, and the first of those.
-    let mut query = if selection::is_narrow(which) {
+    // The BRIN indexes know where a key is, and not that it is everywhere: in a stretch of the log its lane is walked.
+    let is_stretch = matches!(page, Page::Newest { above: 1.., .. });
+    let by_index = selection::is_narrow(which) && (!is_stretch || !which.ids.is_empty());
+    // Numbers are in order within each lane: the first of every lane, or of the key's own, and the first of those.
+    let mut query = if by_index {
         inner.db.sql.builder(&format!("select * from (select {COLUMNS} from postroom.event l where "))
     } else {
-        let mut query = inner.db.sql.builder("select e.* from generate_series(0, ");
-        query.push_bind(i32::from(inner.ring.lanes) - 1);
+        let lanes = i32::from(inner.ring.lanes);
+        let mut query = inner.db.sql.builder("select e.* from ");
+        match &which.key {
+            Some(key) => {
+                query.push("(select (hashtextextended(").push_bind(key.clone());
+                query.push(", 0) & 9223372036854775807) % ").push_bind(lanes).push(")");
+            }
+            None => {
+                query.push("generate_series(0, ").push_bind(lanes - 1).push(")");
+            }
+        }
         let each = format!(
-            ") as g(lane) cross join lateral (select {COLUMNS} from postroom.event l where l.lane = g.lane::int2 and "
+            " as g(lane) cross join lateral (select {COLUMNS} from postroom.event l where l.lane = g.lane::int2 and "
         );
         query.push(inner.db.sql.made(&each));
         query
     };
-    place(&mut query, page);
+    // Where the BRIN indexes find it, an index on numbers has nothing to add but its own pages.
+    place(&mut query, page, if by_index { "l.seq + 0" } else { "l.seq" });
     selection::on_log(&mut query, which);
-    if selection::is_narrow(which) {
+    if by_index {
         query.push(" offset 0");
     } else {
         query.push(format_args!(" order by l.seq {order} limit ")).push_bind(limit);
@@ -68,12 +81,13 @@ pub(super) async fn list(inner: &Inner, which: &Selection, page: Page) -> Result
         .await
 }
 
-fn place(query: &mut QueryBuilder<Postgres>, page: Page) {
+fn place(query: &mut QueryBuilder<Postgres>, page: Page, seq: &str) {
     match page {
         Page::Newest { before, above, .. } => {
-            query.push("l.seq < ").push_bind(before.unwrap_or(i64::MAX)).push(" and l.seq > ").push_bind(above)
+            query.push(format_args!("{seq} < ")).push_bind(before.unwrap_or(i64::MAX));
+            query.push(format_args!(" and {seq} > ")).push_bind(above)
         }
-        Page::Oldest { after, .. } => query.push("l.seq > ").push_bind(after),
+        Page::Oldest { after, .. } => query.push(format_args!("{seq} > ")).push_bind(after),
     };
 }
 
