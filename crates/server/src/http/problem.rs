@@ -6,6 +6,8 @@ use axum::response::{IntoResponse, Response};
 use postroom_core::{StoreError, StoreErrorKind};
 use serde_json::json;
 
+use super::router::ROOT;
+
 /// What went wrong with a request.
 #[derive(Debug)]
 pub(crate) struct Problem {
@@ -28,8 +30,8 @@ impl Problem {
 
     /// No token, or none that is known or still good: which of them is nobody's business.
     pub(crate) fn unauthorized() -> Self {
-        let detail = "a token is needed, as `Authorization: Bearer TOKEN`";
-        Self::new(StatusCode::UNAUTHORIZED, "http.unauthorized", detail)
+        let detail = "a token that is known and has not ended is needed, as `Authorization: Bearer TOKEN`";
+        Self::new(StatusCode::UNAUTHORIZED, "http.unauthorized", detail).hint("`postroom token create NAME` makes one")
     }
 
     /// A parameter that is not as it should be.
@@ -51,7 +53,15 @@ impl Problem {
 
     /// A thing that is not there.
     pub(crate) fn no_such(what: &str, name: &str) -> Self {
-        Self::new(StatusCode::NOT_FOUND, "http.no_such", format!("there is no {what} {name:?}"))
+        let list = match what {
+            "event" => "events",
+            "replay" => "replays",
+            "store" => "store",
+            "blocked key" => "keys",
+            _ => "routes",
+        };
+        let hint = format!("GET {ROOT}/{list} lists what there is");
+        Self::new(StatusCode::NOT_FOUND, "http.no_such", format!("there is no {what} {name:?}")).hint(hint)
     }
 }
 
@@ -94,6 +104,7 @@ impl IntoResponse for Problem {
 
 pub(crate) async fn nothing_here(uri: Uri) -> Problem {
     Problem::new(StatusCode::NOT_FOUND, "http.not_found", format!("there is nothing at {}", uri.path()))
+        .hint(format!("GET {ROOT}/openapi.json describes what there is"))
 }
 
 pub(crate) async fn wrong_method(method: Method, uri: Uri) -> Problem {

@@ -1,8 +1,9 @@
 //! Every endpoint with every role, and without one.
 
-use postroom_core::Role;
+use postroom_core::{NewToken, Role};
+use postroom_server::token;
 
-use crate::site::{Site, operations};
+use crate::site::{Site, operations, operator};
 
 /// A path with something at its places.
 fn filled(path: &str) -> String {
@@ -64,6 +65,24 @@ async fn a_revoked_token_opens_nothing_any_more() {
     assert_eq!(site.ask("admin", "DELETE", "/api/v1/tokens/viewer", None).await.code(), "http.no_such");
     let actions = site.desk.actions(None, 1).await.unwrap();
     assert_eq!((actions[0].action.as_str(), actions[0].actor.as_str()), ("token.revoke", "token admin"));
+}
+
+#[tokio::test]
+async fn a_token_that_was_just_made_works_at_once() {
+    let site = Site::open("").await;
+    assert_eq!(site.get("nobody", "/api/v1/status").await.status, 200);
+    assert_eq!(
+        site.get("nobody", "/api/v1/tokens").await.status,
+        401,
+        "what the store says of its tokens is known now"
+    );
+    let token = token::fresh().unwrap();
+    let new = NewToken { name: "ann".into(), role: Role::Admin, expires_at: None, hash: token::hash(&token) };
+    site.desk.add_token(&new, &operator()).await.unwrap();
+    // As long as whoever made it takes to use it.
+    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    let header = format!("authorization: Bearer {token}\r\n");
+    assert_eq!(site.send("GET", "/api/v1/tokens", &header, b"").await.status, 200);
 }
 
 #[tokio::test]
