@@ -90,3 +90,24 @@ async fn what_is_in_hand_is_left_out_without_comparing_each_with_all() {
     let plan = bench.plan(&due, &["text", "int2[]", "timestamptz", "int8[]", "int8", "int4"]).await;
     assert!(plan.contains("delivery_due") && plan.contains("NOT (hashed SubPlan"), "{plan}");
 }
+
+/// A relay that takes over a lane reads what was under way there, and not the backlog behind it.
+#[tokio::test]
+async fn what_was_under_way_is_read_without_the_rest_of_a_long_log() {
+    let mut bench = Bench::new().await;
+    let fill = "insert into postroom.log (seg, lane, tx, seq, occurred_at, id, type, key, payload) \
+                select 0, n % 16, 7, n, now(), 'e-' || n, 't', 'k', '' from generate_series(1, 100000) n";
+    bench.sql(fill).await;
+    bench.sql("analyze postroom.log").await;
+    let numbers = "int8[]";
+    let again = include_str!("../src/sql/again.sql").replace("{columns}", "l.seq");
+    let load = include_str!("../src/sql/load.sql");
+    for (statement, types) in
+        [(again.as_str(), &["int2", numbers, numbers, numbers, numbers, "int4"][..]), (load, &["int2[]", numbers])]
+    {
+        let plan = bench.plan(statement, types).await;
+        let looks: Vec<&str> = plan.lines().filter(|line| line.contains("Index Cond")).collect();
+        assert!(!looks.is_empty() && looks.iter().all(|look| look.contains("seq")), "{statement}\n{plan}");
+        assert!(!plan.contains("Seq Scan"), "{plan}");
+    }
+}

@@ -271,7 +271,9 @@ pub(crate) fn place_at(parts: &[&str]) -> String {
 }
 
 fn place(text: &str) -> Option<Vec<String>> {
-    serde_json::from_str(text).ok()
+    let parts: Vec<String> = serde_json::from_str(text).ok()?;
+    // No row has such a text, and a database refuses it.
+    parts.iter().all(|part| !part.contains('\0')).then_some(parts)
 }
 
 /// Where a list goes on, as it is given out.
@@ -308,6 +310,7 @@ mod tests {
         assert_eq!((given.text("key"), given.texts("ids")), (Some("a"), vec!["x".to_owned()]));
         assert!(given.flag("dry_run") && given.time("from").is_some());
         assert_eq!(cursor(&cursor_at(31)), Some(31));
+        assert_eq!(place(&place_at(&["7", "a\0"])), None);
         assert_eq!(place(&place_at(&["7", "ä\"\n"])), Some(vec!["7".to_owned(), "ä\"\n".to_owned()]));
     }
 
