@@ -565,3 +565,15 @@ async fn terms_of_a_route_that_was_forgotten_never_come_again() {
         shop.store.desk().forget("r", &actor()).await.unwrap();
     }
 }
+
+/// Of millions nobody waits for a count.
+#[tokio::test]
+async fn many_events_are_counted_by_their_numbers() {
+    let shop = Shop::open().await;
+    let fill = "with recursive n(i) as (select 1 union all select i + 1 from n where i < 100010) \
+                insert into postroom_log (type, payload) select 't', '{}' from n";
+    sqlx::query(fill).execute(shop.store.pool()).await.unwrap();
+    assert_eq!(shop.store.desk().store().await.unwrap().events, 100_010);
+    sqlx::query("delete from postroom_log where seq <= 11").execute(shop.store.pool()).await.unwrap();
+    assert_eq!(shop.store.desk().store().await.unwrap().events, 99_999);
+}

@@ -73,9 +73,12 @@ pub(super) async fn store(inner: &Inner) -> Result<StoreRow, StoreError> {
     inner.db.read("store", move |conn| Box::pin(async move { Ok(store_row(conn, name).await?) })).await
 }
 
+/// Events are counted one by one up to 100,000, then by their numbers.
 async fn store_row(conn: &mut SqliteConnection, store: String) -> Result<StoreRow, sqlx::Error> {
     let row = sqlx::query(
-        "select (select count(*) from postroom_log) as events, \
+        "select (select case when n.counted <= 100000 then n.counted \
+             else (select max(seq) from postroom_log) - (select min(seq) from postroom_log) + 1 end \
+           from (select count(*) as counted from (select 1 from postroom_log limit 100001)) n) as events, \
          (select value from postroom_meta where name = 'schema_version') as schema_version, \
          (select page_count * page_size from pragma_page_count(), pragma_page_size()) as bytes",
     )
