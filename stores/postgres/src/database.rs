@@ -25,8 +25,9 @@ mod reach;
 const CALLERS_MAX: u32 = 16;
 /// Connections for relays and operators.
 const WORKERS_MAX: usize = 8;
-/// Connections of a store that is opened for looking, and how long a piece of work may take there.
+/// Connections of a store that is opened for looking, how long to wait for a free one, and how long a piece of work may take there.
 const LOOKERS_MAX: usize = 2;
+const LOOKERS_WAIT: Duration = Duration::from_secs(1);
 const LOOK_DEADLINE: Duration = Duration::from_secs(4);
 /// How long a piece of work may take before its connection is given up.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -111,11 +112,12 @@ impl Database {
                 Box::pin(async move { Ok(trusted || answers(conn).await) })
             });
         let ours = reach::ours(&connect, pooled, of, options.looking);
-        let workers_max = if options.looking { LOOKERS_MAX } else { WORKERS_MAX };
+        let (workers_max, patience) =
+            if options.looking { (LOOKERS_MAX, LOOKERS_WAIT) } else { (WORKERS_MAX, ACQUIRE_TIMEOUT) };
         Ok(Self {
             callers: callers.connect_lazy_with(connect),
-            workers: Arc::new(Pool::new(workers_max, ours.clone(), doubt.clone())),
-            keeper: Arc::new(Pool::new(1, ours, doubt.clone())),
+            workers: Arc::new(Pool::new(workers_max, patience, ours.clone(), doubt.clone())),
+            keeper: Arc::new(Pool::new(1, patience, ours, doubt.clone())),
             sql: Arc::new(Sql::new(&options.schema, !pooled)),
             servers,
             place,

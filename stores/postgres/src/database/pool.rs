@@ -31,6 +31,8 @@ const AGE_MAX: Duration = Duration::from_mins(30);
 pub(super) struct Pool {
     slots: Arc<Semaphore>,
     shared: Arc<Shared>,
+    /// How long to wait for a free one, or for a server that is starting.
+    patience: Duration,
 }
 
 #[derive(Debug)]
@@ -57,15 +59,16 @@ pub(crate) struct Lent {
 }
 
 impl Pool {
-    pub(super) fn new(max: usize, options: PgConnectOptions, doubt: Doubt) -> Self {
+    pub(super) fn new(max: usize, patience: Duration, options: PgConnectOptions, doubt: Doubt) -> Self {
         let shared = Shared { options: Mutex::new(options), idle: Mutex::default(), doubt };
-        Self { slots: Arc::new(Semaphore::new(max)), shared: Arc::new(shared) }
+        Self { slots: Arc::new(Semaphore::new(max)), shared: Arc::new(shared), patience }
     }
 
     /// A connection: an idle one that is to be trusted, or a new one.
     pub(super) async fn acquire(&self) -> Result<Lent, Fault> {
-        let deadline = tokio::time::Instant::now() + ACQUIRE_TIMEOUT;
-        let Ok(Ok(slot)) = timeout_at(deadline, Arc::clone(&self.slots).acquire_owned()).await else {
+        let now = tokio::time::Instant::now();
+        let (patience, deadline) = (now + self.patience, now + ACQUIRE_TIMEOUT);
+        let Ok(Ok(slot)) = timeout_at(patience, Arc::clone(&self.slots).acquire_owned()).await else {
             return Err(sqlx::Error::PoolTimedOut.into());
         };
         let lent = |conn, made| Lent { conn, made, shared: Arc::clone(&self.shared), _slot: slot };
@@ -80,7 +83,7 @@ impl Pool {
             let options = lock(&self.shared.options).clone();
             match timeout_at(deadline, options.connect()).await {
                 Ok(Ok(conn)) => return Ok(lent(conn, Instant::now())),
-                Ok(Err(error)) if is_starting(&error) && tokio::time::Instant::now() + TRY_PAUSE < deadline => {
+                Ok(Err(error)) if is_starting(&error) && tokio::time::Instant::now() + TRY_PAUSE < patience => {
                     tokio::time::sleep(TRY_PAUSE).await;
                 }
                 Ok(Err(error)) => return Err(error.into()),

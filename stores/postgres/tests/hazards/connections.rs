@@ -1,7 +1,10 @@
-//! A server without free connections.
+//! A server without free connections, and one that is away.
+
+use std::time::{Duration, Instant};
 
 use postroom_conformance::servers::Cluster;
-use postroom_core::StoreErrorKind;
+use postroom_core::{Store as _, StoreErrorKind};
+use postroom_postgres::Postgres;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, Row as _};
 
 use crate::bench::{Bench, LEASE, Worker, events};
@@ -27,7 +30,7 @@ async fn a_server_without_free_connections_costs_no_lane() {
     );
     admin.execute(AssertSqlSafe(others)).await.unwrap();
     let mut strangers = Vec::new();
-    let start = std::time::Instant::now();
+    let start = Instant::now();
     loop {
         match PgConnection::connect(&cluster.url("postgres")).await {
             Ok(conn) => strangers.push(conn),
@@ -58,4 +61,21 @@ async fn a_server_without_free_connections_costs_no_lane() {
     worker.until(10).await;
     worker.drain().await;
     assert_eq!(Bench::at(cluster.url("postgres")).await.agrees().await, 10);
+}
+
+/// Whoever looks is told of a server that is away before they lose patience; the wait of relays is longer.
+#[tokio::test]
+async fn a_server_that_is_away_is_told_soon_to_those_who_look() {
+    let cluster = Cluster::start(&[]).await;
+    let bench = Bench::at(cluster.url("postgres")).await;
+    let looking = Postgres::open(bench.options.clone().for_looking()).await.unwrap().desk();
+    looking.tokens().await.unwrap();
+    cluster.stop_fast().await;
+    // The first one may find a connection that is gone.
+    looking.tokens().await.unwrap_err();
+    let asked = Instant::now();
+    assert_eq!(looking.tokens().await.unwrap_err().kind, StoreErrorKind::Unreachable);
+    assert!(asked.elapsed() < Duration::from_secs(4), "{:?}", asked.elapsed());
+    cluster.start_again().await;
+    looking.tokens().await.unwrap();
 }
