@@ -58,14 +58,14 @@ async fn ask(folder: &Path, id: &str, events: i32) {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let mut client = Client::connect(address).await;
-    let (one, of_key) = (format!("/events/{id}"), "/events?key=order-77");
+    let one = format!("/events/{id}");
     for path in [
         "/status",
         "/routes/out",
         "/events",
         "/events?limit=1000",
         "/events?type=order.*&from=1h",
-        of_key,
+        "/events?key=order-77",
         "/events?type=invoice.*",
         "/events?tenant=nobody",
         &one,

@@ -18,7 +18,7 @@ const LOOK_BACK: usize = 1000;
 /// Look at what consumers have accepted, and forget an acceptance
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum InboxCommand {
-    /// List acceptances, newest events first
+    /// List acceptances, the greatest event ids first
     #[command(after_help = help!(store: "postroom inbox ls", "postroom inbox ls --consumer mailer -o json"))]
     Ls {
         /// Consumer

@@ -2,19 +2,21 @@
 
 #![allow(clippy::unwrap_used, reason = "what cannot be made or run fails the test")]
 
+use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use postroom_conformance::servers::brokers::Redis;
 use postroom_conformance::servers::{Cluster, LOCKED_ROLE, OwnServer};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection};
 
-use crate::http::{free, relay, until};
-use crate::world::World;
+use crate::http::{free, until};
+use crate::world::{Running, World};
 
 /// Does something on the server, as somebody who needs no password.
 fn sql(url: &str, text: &str) {
@@ -33,6 +35,14 @@ fn redis(server: &OwnServer, command: &str) -> String {
     stream.read_to_string(&mut answer).unwrap();
     assert!(!answer.starts_with('-'), "{command}: {answer}");
     answer.lines().next().unwrap().to_owned()
+}
+
+/// Looks until it is so.
+fn in_time(what: &str, so: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_mins(2);
+    while !so() {
+        assert!(Instant::now() < deadline, "{what}: not within two minutes");
+    }
 }
 
 /// Appends as the application does, until it is told to stop; says how many.
@@ -73,7 +83,9 @@ fn a_relay_goes_on_with_new_passwords_and_loses_nothing() {
     world.ok(&["store", "migrate", "up"]);
     let stop = Arc::new(AtomicBool::new(false));
     let appending = load(open.clone(), Arc::clone(&stop));
-    let running = relay(&world, &["--listen", &address], &[]);
+    let mut command = world.command(&["relay", "run", "--listen", &address]);
+    command.stderr(File::create(world.path("log")).unwrap());
+    let running = Running::start(command);
     let delivered = || {
         let page = until(&address, "/metrics", "counting", |answer| answer.body.contains("result=\"delivered\"}"));
         let line = page.body.lines().find(|line| line.contains("deliveries_total") && line.contains("\"delivered\"}"));
@@ -81,7 +93,7 @@ fn a_relay_goes_on_with_new_passwords_and_loses_nothing() {
     };
     let goes_on = || {
         let before = delivered();
-        while delivered() < before + 10 {}
+        in_time("it goes on", || delivered() >= before + 10);
     };
     goes_on();
 
@@ -102,11 +114,13 @@ fn a_relay_goes_on_with_new_passwords_and_loses_nothing() {
 
     stop.store(true, Ordering::SeqCst);
     let appended = appending.join().unwrap();
-    while world.json(&["status"])["routes"][0]["delivered"] != appended {}
+    in_time("all is delivered", || world.json(&["status"])["routes"][0]["delivered"] == appended);
     let arrived: u64 = redis(&broker, "XLEN orders").trim_start_matches(':').parse().unwrap();
     assert!(arrived >= appended, "{arrived} of {appended} arrived");
     world.ok(&["audit"]);
     running.signal(Signal::SIGTERM);
-    let (code, said) = running.end();
-    assert!(code == Some(0) && !said.contains("canary"), "{code:?}: {said}");
+    assert_eq!(running.end().0, Some(0));
+    let log = std::fs::read_to_string(world.path("log")).unwrap();
+    assert!(log.contains("refused the login") && log.contains("redis.login"), "both were refused: {log}");
+    assert!(!log.contains("canary"), "{log}");
 }

@@ -111,14 +111,15 @@ pub async fn a_panic_and_a_time_out_are_failed_tries<H: Harness, G: Ground>() {
     assert_eq!((bench.script.runs("e-panic").len(), bench.script.runs("e-hang").len()), (2, 3));
 }
 
-/// More often than there are tries.
+/// More often than there are tries; so is what it does not know yet.
 pub async fn what_is_unavailable_to_a_handler_costs_no_try<H: Harness, G: Ground>() {
     let bench = Bench::<H, G>::new().await;
     bench.script.behave("e-1", Behaviour::Unavailable(4));
-    bench.send(&["e-1"]).await;
+    bench.script.behave("e-2", Behaviour::Early(4));
+    bench.send(&["e-1", "e-2"]).await;
     let running = bench.run();
-    bench.until_effects(&["e-1"]).await;
+    bench.until_effects(&["e-1", "e-2"]).await;
     bench.finish(running).await;
-    assert_eq!(bench.script.runs("e-1").len(), 5);
+    assert_eq!((bench.script.runs("e-1").len(), bench.script.runs("e-2").len()), (5, 5));
     assert_eq!(bench.seen.buried.load(Ordering::SeqCst), 0);
 }

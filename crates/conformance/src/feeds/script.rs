@@ -26,6 +26,8 @@ pub enum Behaviour {
     Hang,
     /// Something is down so many times, then succeeds.
     Unavailable(usize),
+    /// Not known yet so many times, then succeeds.
+    Early(usize),
     /// A statement fails, and it says that all is well.
     Overlook,
 }
@@ -110,6 +112,9 @@ impl<G: Ground> Handler<Tx<G>> for Script<G> {
             Some(Behaviour::Panic(times)) if run <= times => panic!("on purpose"),
             Some(Behaviour::Unavailable(times)) if run <= times => {
                 Err(Failure::unavailable("test.down", "something is down on purpose"))
+            }
+            Some(Behaviour::Early(times)) if run <= times => {
+                Err(Failure::transient("test.early", "it is not known yet on purpose").waits())
             }
             Some(Behaviour::Hold) => {
                 let mut gate = self.shared.gate.subscribe();

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use postroom_core::view::KeyPlace;
+
 use super::Sample;
 use super::bench::{Bench, dead, delivered, ids, retry};
 
@@ -35,6 +37,10 @@ pub async fn a_failed_row_keeps_its_key_waiting_and_no_other(bench: &Bench) {
     assert!(worker.take_all().await.is_empty());
     let blocked = bench.desk.blocked_keys(None, None, 10).await.unwrap();
     assert_eq!((blocked[0].key.as_str(), blocked[0].head_id.as_str(), blocked[0].waiting), ("k", "k-0", 1));
+    let place = blocked[0].place();
+    assert!(bench.desk.blocked_keys(None, Some(&place), 10).await.unwrap().is_empty());
+    let before = KeyPlace { key: "a".to_owned(), ..place };
+    assert_eq!(bench.desk.blocked_keys(None, Some(&before), 10).await.unwrap().len(), 1);
     let actor = postroom_core::Actor { name: "op".to_owned(), reason: None };
     assert_eq!(bench.desk.unblock("orders", "k", &actor).await.unwrap(), 1);
     assert_eq!(ids(&worker.take_all().await), ["k-1"]);

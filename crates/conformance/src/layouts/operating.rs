@@ -196,6 +196,14 @@ pub async fn what_consumers_accepted_is_shown(bench: &Bench) {
     let accepted = bench.desk.inbox(None, Some("row-0"), None, 10).await.unwrap();
     assert_eq!((accepted.len(), accepted[0].consumer.as_str()), (1, "mailer"));
     assert!(bench.desk.inbox(Some("other"), None, None, 10).await.unwrap().is_empty());
+    let more = "('row-0', 'billing'), ('row-1', 'mailer')";
+    bench.execute(&format!("insert into {table}processed_events (event_id, consumer_name) values {more}")).await;
+    let (mut after, mut seen) = (None, Vec::new());
+    while let Some(row) = bench.desk.inbox(None, None, after.as_ref(), 1).await.unwrap().pop() {
+        seen.push(format!("{} {}", row.id, row.consumer));
+        after = Some(row.place());
+    }
+    assert_eq!(seen, ["row-1 mailer", "row-0 billing", "row-0 mailer"]);
 }
 
 pub async fn an_acceptance_that_is_forgotten_is_gone(bench: &Bench) {

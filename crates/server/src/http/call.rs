@@ -54,9 +54,10 @@ impl Call {
         let visible: Vec<&StoreConfig> = config.stores.iter().filter(|store| self.sees(store)).collect();
         let store = match (self.given.text("store"), visible.as_slice()) {
             (None, [only]) => only,
-            (Some(name), stores) => {
-                stores.iter().find(|store| store.name == name).ok_or_else(|| Problem::no_such("store", name))?
-            }
+            (Some(name), stores) => stores
+                .iter()
+                .find(|store| store.name == name)
+                .ok_or_else(|| Problem::no_such("store", name, "store"))?,
             (None, several) => {
                 let names: Vec<&str> = several.iter().map(|store| store.name.as_str()).collect();
                 return Err(Problem::parameter("store", "is missing", &format!("one of {}", names.join(", "))));
@@ -102,7 +103,10 @@ impl Call {
     /// A registered route; where one is given as a filter, an empty list would look like good news.
     pub(super) async fn route(&self, desk: &dyn Desk, name: &str) -> Result<RouteDetail, Problem> {
         let routes = desk.routes().await?;
-        routes.into_iter().find(|route| route.status.route == name).ok_or_else(|| Problem::no_such("route", name))
+        routes
+            .into_iter()
+            .find(|route| route.status.route == name)
+            .ok_or_else(|| Problem::no_such("route", name, "routes"))
     }
 
     /// Refuses a route that is not there.

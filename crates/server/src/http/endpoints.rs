@@ -299,7 +299,7 @@ pub(crate) static ENDPOINTS: &[Endpoint] = &[
     )),
     get(
         "/inbox",
-        "What consumers accepted, newest events first.",
+        "What consumers accepted, the greatest event ids first: Postroom's own grow with time.",
         &[
             STORE,
             query("consumer", Kind::Text, "of this consumer"),

@@ -51,15 +51,8 @@ impl Problem {
         Self::new(StatusCode::FORBIDDEN, "http.forbidden", detail)
     }
 
-    /// A thing that is not there.
-    pub(crate) fn no_such(what: &str, name: &str) -> Self {
-        let list = match what {
-            "event" => "events",
-            "replay" => "replays",
-            "store" => "store",
-            "blocked key" => "keys",
-            _ => "routes",
-        };
+    /// A thing that is not there, and the list of those that are.
+    pub(crate) fn no_such(what: &str, name: &str, list: &str) -> Self {
         let hint = format!("GET {ROOT}/{list} lists what there is");
         Self::new(StatusCode::NOT_FOUND, "http.no_such", format!("there is no {what} {name:?}")).hint(hint)
     }

@@ -45,7 +45,8 @@ pub(crate) async fn skip_head(call: Call) -> Answer {
     let ((route, key), seen) = (key(&call), call.given.text("head").unwrap_or_default());
     let desk = call.desk().await?;
     let blocked = desk.blocked_keys(Some(&route), None, KEYS_MAX).await?;
-    let head = blocked.into_iter().find(|row| row.key == key).ok_or_else(|| Problem::no_such("blocked key", &key))?;
+    let head =
+        blocked.into_iter().find(|row| row.key == key).ok_or_else(|| Problem::no_such("blocked key", &key, "keys"))?;
     if head.head_id != seen {
         let detail = format!("the head of key {key:?} is event {:?} now", head.head_id);
         return Err(Problem::new(StatusCode::CONFLICT, "http.conflict", detail).hint("look again, then decide"));

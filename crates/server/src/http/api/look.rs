@@ -55,7 +55,7 @@ pub(crate) async fn events(call: Call) -> Answer {
 pub(crate) async fn event(call: Call) -> Answer {
     let (id, with_payload) = (call.given.text("id").unwrap_or_default(), call.given.flag("payload"));
     let desk = call.desk().await?;
-    let timeline = desk.event(id, false).await?.ok_or_else(|| Problem::no_such("event", id))?;
+    let timeline = desk.event(id, false).await?.ok_or_else(|| Problem::no_such("event", id, "events"))?;
     if !with_payload {
         return Ok(one(&timeline));
     }
@@ -63,7 +63,7 @@ pub(crate) async fn event(call: Call) -> Answer {
         return Err(Problem::payload());
     }
     tracing::info!(event_id = id, by = call.caller.name, "a payload is shown");
-    let mut timeline = desk.event(id, true).await?.ok_or_else(|| Problem::no_such("event", id))?;
+    let mut timeline = desk.event(id, true).await?.ok_or_else(|| Problem::no_such("event", id, "events"))?;
     let redaction: &Redaction = &call.config().http.redact;
     timeline.payload = timeline.payload.map(|payload: Value| redaction.apply(&timeline.event.event_type, payload));
     Ok(one(&timeline))

@@ -44,7 +44,7 @@ fn queue(call: &Call) -> Result<Arc<Queue>, Problem> {
     let mut fits: Vec<_> = visible.filter(|(name, _)| store.is_none_or(|store| store == name)).collect();
     match (fits.pop(), fits.len()) {
         (Some((_, queue)), 0) => Ok(queue),
-        (None, _) => Err(Problem::no_such("pull route", route).hint("this relay serves none of that name")),
+        (None, _) => Err(Problem::no_such("pull route", route, "routes").hint("this relay serves none of that name")),
         (Some(_), _) => Err(Problem::parameter("store", "is missing", "the route serves several stores")),
     }
 }

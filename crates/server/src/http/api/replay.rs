@@ -20,7 +20,7 @@ pub(crate) async fn list(call: Call) -> Answer {
 pub(crate) async fn show(call: Call) -> Answer {
     let id = call.given.text("id").unwrap_or_default();
     let row = call.desk().await?.replay(id).await?;
-    row.map(|row| one(&row)).ok_or_else(|| Problem::no_such("replay", id))
+    row.map(|row| one(&row)).ok_or_else(|| Problem::no_such("replay", id, "replays"))
 }
 
 pub(crate) async fn settled(call: Call) -> Answer {
