@@ -1,6 +1,7 @@
 //! What a store lends us: a database that runs our statements.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use postroom_core::StoreError;
@@ -73,13 +74,25 @@ pub trait Ground: Send + Sync {
     async fn renew(&self, operation: &'static str, statements: Vec<Statement>) -> Result<Vec<Rows>, StoreError>;
     /// How many transactions may be held open at a time; each keeps a session of the server's busy.
     fn holds_max(&self) -> usize;
-    /// Runs a statement in a transaction that stays open, and with it the locks on its rows.
-    async fn hold(&self, operation: &'static str, statement: Statement) -> Result<(Rows, Box<dyn Held>), StoreError>;
+    /// Runs a statement in a transaction that stays open, and with it the locks on its rows: for as long as it is not idle for
+    /// longer than `idle_max`. The server ends one that is, so that nobody waits for a relay that stands still or is gone.
+    async fn hold(
+        &self,
+        operation: &'static str,
+        statement: Statement,
+        idle_max: Duration,
+    ) -> Result<(Rows, Box<dyn Held>), StoreError>;
 }
 
 /// A transaction that is held open. Dropping it rolls it back.
 #[async_trait]
 pub trait Held: Send + Sync {
+    /// Runs a statement and stays open; brings its rows.
+    async fn run(
+        self: Box<Self>,
+        operation: &'static str,
+        statement: Statement,
+    ) -> Result<(Rows, Box<dyn Held>), StoreError>;
     /// Runs the last statements, in order, and commits; brings the rows of each.
     async fn finish(
         self: Box<Self>,

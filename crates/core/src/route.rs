@@ -136,6 +136,8 @@ pub enum RouteState {
     Disabled,
     /// A check found something that must not be; nothing moves until an operator decides.
     Halted,
+    /// Moving, but the events up to its position are not as many as it has accounted for: some may have been passed.
+    CountsDiffer,
     /// Registered, but no live relay has it in its configuration.
     Orphan,
     /// Its store cannot be reached.
@@ -154,6 +156,7 @@ impl RouteState {
             Self::Misconfigured => "misconfigured",
             Self::Disabled => "disabled",
             Self::Halted => "halted",
+            Self::CountsDiffer => "counts_differ",
             Self::Orphan => "orphan",
             Self::Down => "down",
         }

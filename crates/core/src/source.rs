@@ -92,6 +92,9 @@ pub struct Standing {
     pub recalled: Vec<LaneTerm>,
     /// Why nothing moves, when the store refuses to go on: a check failed.
     pub halted: Option<String>,
+    /// Which counts differ, when a lane has not seen as many events as there are up to its position: events may have been passed.
+    /// Deliveries go on. Said by a renewal.
+    pub differs: Option<String>,
 }
 
 /// A promise by the database's clock that nobody takes our lanes.

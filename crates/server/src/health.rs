@@ -177,7 +177,7 @@ impl Health {
         for RouteReport { store, route, health, oldest_due } in self.routes() {
             let name = format!("route {route} of store {store}");
             match health.state {
-                RouteState::Down | RouteState::Halted => {
+                RouteState::Down | RouteState::Halted | RouteState::CountsDiffer => {
                     problems.push(format!("{name} is {}: {}", health.state.as_str(), health.note));
                 }
                 RouteState::Running if oldest_due > late => {
@@ -262,6 +262,7 @@ mod tests {
             (RouteState::Disabled, true),
             (RouteState::Down, false),
             (RouteState::Halted, false),
+            (RouteState::CountsDiffer, false),
         ] {
             pulse.health(&RouteHealth { state, note: "why".to_owned() });
             assert_eq!(health.moving().is_ok(), moves, "{state:?}");

@@ -5,6 +5,7 @@ mod inbox;
 mod states;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use postroom_adopted::layout::TableName;
@@ -89,13 +90,14 @@ impl Ground for PostgresGround {
         if self.db.pooled { 1 } else { HOLDS_MAX }
     }
 
-    async fn hold(&self, operation: &'static str, statement: Statement) -> Result<(Rows, Box<dyn Held>), StoreError> {
-        let (rows, session) = self
-            .db
-            .hold(operation, move |session| {
-                Box::pin(async move { Ok(all(session, vec![statement]).await?.into_iter().next().unwrap_or_default()) })
-            })
-            .await?;
+    async fn hold(
+        &self,
+        operation: &'static str,
+        statement: Statement,
+        idle_max: Duration,
+    ) -> Result<(Rows, Box<dyn Held>), StoreError> {
+        let (rows, session) =
+            self.db.hold(operation, idle_max, move |session| Box::pin(one(session, statement))).await?;
         Ok((rows, Box::new(PostgresHeld { session, place: self.db.place.clone() })))
     }
 }
@@ -109,6 +111,18 @@ struct PostgresHeld {
 
 #[async_trait]
 impl Held for PostgresHeld {
+    async fn run(
+        self: Box<Self>,
+        operation: &'static str,
+        statement: Statement,
+    ) -> Result<(Rows, Box<dyn Held>), StoreError> {
+        let Self { session, place } = *self;
+        let (rows, session) = Database::go_on(session, operation, move |session| Box::pin(one(session, statement)))
+            .await
+            .map_err(|fault| fault.at(operation, &place))?;
+        Ok((rows, Box::new(Self { session, place })))
+    }
+
     async fn finish(
         self: Box<Self>,
         operation: &'static str,
@@ -119,6 +133,10 @@ impl Held for PostgresHeld {
             .await
             .map_err(|fault| fault.at(operation, &place))
     }
+}
+
+async fn one(session: &mut Session, statement: Statement) -> Result<Rows, Fault> {
+    Ok(all(session, vec![statement]).await?.into_iter().next().unwrap_or_default())
 }
 
 async fn all(session: &mut Session, statements: Vec<Statement>) -> Result<Vec<Rows>, Fault> {

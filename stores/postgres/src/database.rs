@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use postroom_core::{StoreError, StoreErrorKind};
 use sqlx::postgres::PgPoolOptions;
-use sqlx::{Executor, PgPool, Postgres, Transaction};
+use sqlx::{AssertSqlSafe, Executor, PgPool, Postgres, Transaction};
 use tokio::task::JoinError;
 
 use crate::error::Fault;
@@ -34,9 +34,19 @@ const DEADLINE: Duration = Duration::from_secs(20);
 /// The same for what counts or moves a whole log.
 const LONG_DEADLINE: Duration = Duration::from_mins(30);
 
-/// How a transaction begins that is held while events are delivered: it may be idle as long as that takes.
-const BEGIN_HELD: &str = "begin isolation level read committed; set local jit = off; set local enable_seqscan = off; \
-     set local statement_timeout = '19s'; set local lock_timeout = '10s'; set local idle_in_transaction_session_timeout = 0";
+/// How a transaction begins that is held while events are delivered. The server ends one that is idle for longer than
+/// `idle_max`, or whose other end does not answer for so long: its holder stands still, or its host is gone without a word.
+/// All of it in the transaction, because behind a pooler the session is somebody else's afterwards.
+fn begin_held(idle_max: Duration) -> String {
+    let (millis, seconds) = (idle_max.as_millis().max(1), (idle_max.as_secs() / 4).max(1));
+    format!(
+        "begin isolation level read committed; set local jit = off; set local enable_seqscan = off; \
+         set local statement_timeout = '19s'; set local lock_timeout = '10s'; \
+         set local idle_in_transaction_session_timeout = {millis}; set local tcp_user_timeout = {millis}; \
+         set local tcp_keepalives_idle = {seconds}; set local tcp_keepalives_interval = {seconds}; \
+         set local tcp_keepalives_count = 3"
+    )
+}
 
 /// Whose tables a database is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -200,8 +210,14 @@ impl Database {
         self.run(&self.workers, kind, operation, work).await
     }
 
-    /// Runs the work in a transaction that stays open, in the session that comes back.
-    pub(crate) async fn hold<T, F>(&self, operation: &'static str, work: F) -> Result<(T, Session), StoreError>
+    /// Runs the work in a transaction that stays open, in the session that comes back: as long as it is not idle for longer
+    /// than that.
+    pub(crate) async fn hold<T, F>(
+        &self,
+        operation: &'static str,
+        idle_max: Duration,
+        work: F,
+    ) -> Result<(T, Session), StoreError>
     where
         T: Send + 'static,
         F: for<'c> FnOnce(&'c mut Session) -> Work<'c, T> + Send + 'static,
@@ -210,7 +226,7 @@ impl Database {
         let task = tokio::spawn(async move {
             let mut session = Session { conn: acquire(&pool, None).await?, sql };
             let work = async {
-                session.conn.execute(BEGIN_HELD).await?;
+                session.conn.execute(AssertSqlSafe(begin_held(idle_max))).await?;
                 work(&mut session).await
             };
             let result = tokio::time::timeout(DEADLINE, work).await.unwrap_or(Err(Fault::TimedOut))?;
@@ -221,6 +237,23 @@ impl Database {
             self.lost();
         }
         self.explained(operation, result)
+    }
+
+    /// Goes on in a transaction that was held open, and holds it.
+    pub(crate) async fn go_on<T, F>(
+        mut session: Session,
+        operation: &'static str,
+        work: F,
+    ) -> Result<(T, Session), Fault>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(&'c mut Session) -> Work<'c, T> + Send + 'static,
+    {
+        let task = tokio::spawn(async move {
+            let result = tokio::time::timeout(DEADLINE, work(&mut session)).await.unwrap_or(Err(Fault::TimedOut))?;
+            Ok((result, session))
+        });
+        joined(task.await, operation)?
     }
 
     /// Ends a transaction that was held open: runs the work in it and commits.
@@ -311,24 +344,34 @@ where
     if matches!(kind, Kind::Statements | Kind::Renewal) {
         return work(session).await;
     }
-    // Whatever the role's default: a statement that waited for a lock must see what its holder did.
-    let begin = match kind {
+    session.conn.execute(begin(kind, looking)).await?;
+    ended(session, work).await
+}
+
+/// How a transaction of ours begins. Whatever the role's default is, a statement that waited for a lock must see what its
+/// holder did.
+///
+/// A pooler does not tell the server that a client has vanished, and session settings would stay with strangers: so every
+/// transaction says by itself how long it may stand idle. Direct sessions have that from [`reach::ours`].
+fn begin(kind: Kind, looking: bool) -> &'static str {
+    match kind {
         Kind::LongTransaction => {
             "begin isolation level read committed; set local jit = off; set local enable_seqscan = on; \
-             set local statement_timeout = 0"
+             set local statement_timeout = 0; set local lock_timeout = '10s'; \
+             set local idle_in_transaction_session_timeout = '8s'; set local tcp_user_timeout = '10s'"
         }
         Kind::Pooled if looking => {
             "begin isolation level read committed; set local jit = off; set local enable_seqscan = off; \
-             set local statement_timeout = '2s'; set local lock_timeout = '2s'; set local max_parallel_workers_per_gather = 0"
+             set local statement_timeout = '2s'; set local lock_timeout = '2s'; set local max_parallel_workers_per_gather = 0; \
+             set local idle_in_transaction_session_timeout = '8s'; set local tcp_user_timeout = '10s'"
         }
         Kind::Pooled => {
             "begin isolation level read committed; set local jit = off; set local enable_seqscan = off; \
-             set local statement_timeout = '19s'; set local lock_timeout = '10s'"
+             set local statement_timeout = '19s'; set local lock_timeout = '10s'; \
+             set local idle_in_transaction_session_timeout = '8s'; set local tcp_user_timeout = '10s'"
         }
         Kind::Statements | Kind::Renewal | Kind::Transaction => "begin isolation level read committed",
-    };
-    session.conn.execute(begin).await?;
-    ended(session, work).await
+    }
 }
 
 /// Runs the last work of a transaction, and commits it or rolls it back.
@@ -384,6 +427,28 @@ mod tests {
             let long: Result<(), _> = db.write_long("test", move |_| Box::pin(async move { Err(no()) })).await;
             assert_eq!(db.callers.fetch_one(open).await.unwrap().get::<i64, _>(0), 0, "{kind:?}");
             assert_eq!((short.unwrap_err().kind, long.unwrap_err().kind), (kind, kind));
+        }
+    }
+
+    #[tokio::test]
+    async fn every_transaction_of_ours_ends_when_its_client_vanishes_and_not_while_it_works() {
+        let fresh = Fresh::create(&Servers::find()).await;
+        let open = async |options: PostgresOptions| Database::open(&options, TablesOf::Ourselves).await.unwrap();
+        let (direct, pooled) =
+            (PostgresOptions::new("main", fresh.url()), PostgresOptions::new("main", fresh.pgbouncer_url()));
+        let pooled = pooled.pooler(Pooler::Transaction);
+        for options in [direct.clone(), direct.for_looking(), pooled.clone(), pooled.for_looking()] {
+            let db = open(options.clone()).await;
+            let short = if options.looking { "2s 2s 8s 10000" } else { "19s 10s 8s 10000" };
+            let long = if options.looking { short } else { "0 10s 8s 10000" };
+            let show = "select concat_ws(' ', current_setting('statement_timeout'), current_setting('lock_timeout'), \
+                        current_setting('idle_in_transaction_session_timeout'), current_setting('tcp_user_timeout'))";
+            let ask = |session: &mut Session| session.sql.scalar::<String>(show);
+            let said = db.write("test", move |s| Box::pin(async move { Ok(ask(s).fetch_one(&mut *s.conn).await?) }));
+            assert_eq!(said.await.unwrap(), short, "{options:?}");
+            let said =
+                db.write_long("test", move |s| Box::pin(async move { Ok(ask(s).fetch_one(&mut *s.conn).await?) }));
+            assert_eq!(said.await.unwrap(), long, "{options:?}");
         }
     }
 }

@@ -4,6 +4,8 @@ mod catalogue;
 mod inbox;
 mod states;
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use postroom_adopted::layout::{Name, TableName};
 use postroom_adopted::{Columns, Dialect, Ground, Held, Rows, Statement};
@@ -87,7 +89,12 @@ impl Ground for SqliteGround {
         0
     }
 
-    async fn hold(&self, operation: &'static str, _: Statement) -> Result<(Rows, Box<dyn Held>), StoreError> {
+    async fn hold(
+        &self,
+        operation: &'static str,
+        _: Statement,
+        _: Duration,
+    ) -> Result<(Rows, Box<dyn Held>), StoreError> {
         let message = "rows cannot be locked one by one in a SQLite file";
         Err(StoreError::new(StoreErrorKind::Invalid, operation, message).hint("leave `claim` out of the layout"))
     }

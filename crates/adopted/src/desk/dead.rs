@@ -10,7 +10,7 @@ use super::actions::{moment, record};
 use super::query::{Query, number, text};
 use crate::ground::{Row, Statement};
 use crate::layout::{Death, Place};
-use crate::sql::operate;
+use crate::sql::{key, operate};
 use crate::store::{Inner, clock};
 
 /// Rows changed in one transaction.
@@ -39,7 +39,7 @@ pub(super) async fn list(
         format!("cast({position} as text)"),
         query.writer.text(&event.id),
         query.writer.text(&event.event_type),
-        maybe(event.key.as_ref().or(event.aggregate_id.as_ref())),
+        key(&inner.layout, &query.writer).unwrap_or_else(|| "cast(null as text)".to_owned()),
         maybe(event.tenant.as_ref()),
         query.attempts(),
         "s.code".to_owned(),
@@ -143,9 +143,8 @@ pub(super) async fn count(
     let mut query = Query::new(inner);
     query.and(rows.condition(&query));
     query.select(which);
-    let event = &inner.layout.event;
-    let keys = event.key.as_ref().or(event.aggregate_id.as_ref());
-    let keys = keys.map_or_else(|| "0".to_owned(), |place| format!("count(distinct {})", query.writer.text(place)));
+    let keys = key(&inner.layout, &query.writer);
+    let keys = keys.map_or_else(|| "0".to_owned(), |key| format!("count(distinct {key})"));
     let oldest = query.writer.micros(&format!("min({})", query.occurred_at()));
     let older = match inbox_window {
         Some(window) => {

@@ -18,14 +18,14 @@ fn columns(query: &Query<'_>) -> String {
     let maybe = |place: &Option<Place>| {
         place.as_ref().map_or_else(|| "cast(null as text)".to_owned(), |place| query.writer.text(place))
     };
-    let key = event.key.clone().or_else(|| event.aggregate_id.clone());
+    let key = crate::sql::key(&query.inner.layout, &query.writer);
     let available =
         query.inner.layout.next_attempt.as_ref().map(|place| query.writer.micros(&query.writer.moment(place)));
     [
         format!("cast({} as text)", query.position()),
         query.writer.text(&event.id),
         query.writer.text(&event.event_type),
-        maybe(&key),
+        key.unwrap_or_else(|| "cast(null as text)".to_owned()),
         maybe(&event.aggregate_type),
         maybe(&event.aggregate_id),
         maybe(&event.tenant),

@@ -17,8 +17,7 @@ pub(super) async fn dead(inner: &Inner, which: &Selection, limit: usize) -> Resu
     query.and(query.is_dead());
     query.select(which);
     let event = &inner.layout.event;
-    let key = event.key.as_ref().or(event.aggregate_id.as_ref());
-    let key = key.map_or_else(|| "cast(null as text)".to_owned(), |place| query.writer.text(place));
+    let key = crate::sql::key(&inner.layout, &query.writer).unwrap_or_else(|| "cast(null as text)".to_owned());
     let since = format!("coalesce(s.since, {})", query.appended_at());
     let statement = format!(
         "select s.code, {}, cast(count(*) as text), cast(count(distinct {key}) as text), {}, {}, max({}) {} \

@@ -6,6 +6,7 @@ use postroom_core::{Actor, DeliveryState, StoreError, StoreErrorKind};
 use super::actions::{moment, record};
 use super::query::{Query, number, text};
 use crate::ground::{Row, Rows, Statement};
+use crate::sql::order_key;
 use crate::store::{Inner, clock};
 use crate::tables::routes::not_registered;
 
@@ -39,9 +40,9 @@ pub(super) async fn blocked(
 
 /// Rows that keep their keys waiting, after that one; only of one key if it is given.
 async fn heads(inner: &Inner, key: Option<&str>, after: Option<&KeyPlace>, limit: usize) -> Result<Rows, StoreError> {
-    let Some(place) = inner.layout.order_key() else { return Ok(Vec::new()) };
     let mut query = Query::new(inner);
-    let (next, now, column) = (query.next_attempt(), query.now(), query.writer.text(place));
+    let Some(column) = order_key(&inner.layout, &query.writer) else { return Ok(Vec::new()) };
+    let (next, now) = (query.next_attempt(), query.now());
     query.and(query.is_pending());
     query.and(format!("{next} > {now} and {column} is not null and s.due is not null and s.blocks"));
     if let Some(key) = key {
@@ -58,7 +59,7 @@ async fn heads(inner: &Inner, key: Option<&str>, after: Option<&KeyPlace>, limit
     let others = format!(
         "(select count(*) from {} o where {pending} and {} = {column})",
         inner.layout.table.quoted(),
-        other.text(place)
+        order_key(&inner.layout, &other).unwrap_or_default()
     );
     let columns = [
         query.row(),
@@ -88,7 +89,7 @@ pub(super) async fn unblock(inner: &Inner, route: &str, key: &str, actor: &Actor
     let free = Statement::new(free).bind(&inner.layout_name).bind(text(&head, 0).unwrap_or_default());
     let waiting: u64 = number(&head, 8);
     let entry = record(inner, actor, "key.unblock", &format!("{route}/{key}"), waiting);
-    inner.ground.run("unblock", vec![free, entry]).await?;
+    inner.ground.run("unblock", vec![goes_on(inner, route), free, entry]).await?;
     inner.wake.wake();
     Ok(waiting)
 }
@@ -101,7 +102,7 @@ pub(super) async fn skip_head(inner: &Inner, route: &str, key: &str, actor: &Act
         "id": row, "event_id": id, "key": key, "state": "dead", "after": "0", "attempts": text(&head, 4),
         "code": code, "error": error,
     }]);
-    let mut statements = Vec::new();
+    let mut statements = vec![goes_on(inner, route)];
     let operator = crate::sql::operate::given_up(&inner.layout, &inner.writer(), &inner.dead_letters);
     for text_of in operator {
         let statement = Statement::new(text_of).bind(&inner.layout_name).bind(clock());
@@ -111,6 +112,13 @@ pub(super) async fn skip_head(inner: &Inner, route: &str, key: &str, actor: &Act
     inner.ground.run("skip-head", statements).await?;
     inner.wake.wake();
     Ok(id)
+}
+
+/// Tells relays that keys go on: one that has walked past their rows begins anew. Before anything else, as relays lock
+/// the route before rows.
+fn goes_on(inner: &Inner, route: &str) -> Statement {
+    let routes = inner.writer().own("adopted_route");
+    Statement::new(format!("update {routes} set unblocked = unblocked + 1 where name = $1")).bind(route)
 }
 
 async fn head(inner: &Inner, route: &str, key: &str) -> Result<Row, StoreError> {

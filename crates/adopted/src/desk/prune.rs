@@ -1,16 +1,24 @@
-//! Retention: rows that were done long ago go, to the archive if there is one; so do failed tries that nobody needs.
+//! Retention: rows that were done long ago go, to the archive if there is one; so does what nobody needs of failed tries, of
+//! relays that are gone, and of rows that their application has finished or deleted. All by the database's clock.
 
 use std::time::Duration;
 
 use postroom_core::view::Pruned;
 use postroom_core::{Retention, StoreError};
+use serde_json::json;
 
-use super::query::{Query, number};
+use super::query::{Query, number, text};
 use crate::ground::Statement;
+use crate::layout::{Death, State};
+use crate::sql::{Writer, literal, open, pending};
 use crate::store::{Inner, clock};
 
-/// Rows removed in one transaction.
+/// Rows looked at, or removed, in one transaction.
 const TURN: usize = 1_000;
+/// How long sums of minutes and heartbeats of dead relays are kept.
+const DAY: Duration = Duration::from_hours(24);
+/// Nothing is kept for longer than that; databases cannot count back for ever.
+const KEPT_MAX: Duration = Duration::from_hours(24 * 365 * 100);
 
 pub(super) async fn prune(inner: &Inner, retention: &Retention, dry_run: bool) -> Result<Pruned, StoreError> {
     let mut pruned = Pruned::default();
@@ -19,7 +27,8 @@ pub(super) async fn prune(inner: &Inner, retention: &Retention, dry_run: bool) -
         pruned.events = rows(inner, keep, dry_run).await?;
     }
     if !dry_run {
-        minutes(inner).await?;
+        yesterday(inner).await?;
+        beside(inner).await?;
     }
     if let Some(keep) = retention.attempts {
         pruned.attempts = attempts(inner, keep, dry_run).await?;
@@ -35,9 +44,8 @@ async fn rows(inner: &Inner, keep: Duration, dry_run: bool) -> Result<u64, Store
     loop {
         let mut query = Query::new(inner);
         query.and(query.is_done());
-        let before = query.value(micros_ago(keep));
-        let moment = query.writer.at_micros(&before);
-        query.and(format!("{} < {moment}", query.occurred_at()));
+        let keep = query.value(micros(keep));
+        query.and(format!("{} < {}", query.occurred_at(), query.writer.before(&query.now(), &keep)));
         if dry_run {
             let statement = format!("select cast(count(*) as text) {}", query.from());
             let rows = query.fetch("prune", statement).await?;
@@ -48,9 +56,9 @@ async fn rows(inner: &Inner, keep: Duration, dry_run: bool) -> Result<u64, Store
         if chosen.is_empty() {
             return Ok(removed);
         }
-        let list: Vec<serde_json::Value> = chosen.iter().map(|row| serde_json::json!({"id": row.first()})).collect();
+        let list: Vec<serde_json::Value> = chosen.iter().map(|row| json!({"id": row.first()})).collect();
         let writer = inner.writer();
-        let list = serde_json::json!(list).to_string();
+        let list = json!(list).to_string();
         let mut statements = Vec::new();
         if let Some(archive) = &inner.layout.archive {
             let copy = crate::sql::operate::archive(&inner.layout, &writer, inner.settled_columns(), archive);
@@ -67,44 +75,125 @@ async fn rows(inner: &Inner, keep: Duration, dry_run: bool) -> Result<u64, Store
     }
 }
 
-/// Tries of rows that the side table no longer knows.
-async fn attempts(inner: &Inner, keep: Duration, dry_run: bool) -> Result<u64, StoreError> {
+/// What the side table knows of rows that are neither to be tried again nor dead letters any more: their application has
+/// finished, deleted or reset them. A turn at a time, in the order of the side table's primary key.
+async fn beside(inner: &Inner) -> Result<(), StoreError> {
     let writer = inner.writer();
-    let condition = format!(
-        "a.layout = $1 and a.at < {} and not exists (select 1 from {} s where s.layout = a.layout and s.row_id = a.row_id)",
-        writer.at_micros("$2"),
-        writer.own("sidecar")
+    let (sidecar, routes) = (writer.own("sidecar"), writer.own("adopted_route"));
+    let stale = is_stale(inner, &writer);
+    let page = format!(
+        "select s.row_id, {}, case when {stale} then 'yes' end from {sidecar} s \
+         where s.layout = $1 and s.row_id > $2 order by s.row_id limit {TURN}",
+        writer.micros("s.since")
     );
-    let table = writer.own("adopted_attempt");
-    let text_of = if dry_run {
-        format!("select cast(count(*) as text) from {table} a where {condition}")
-    } else {
-        format!("delete from {table} as a where {condition} returning row_id")
-    };
-    let statement = Statement::new(text_of).bind(&inner.layout_name).bind(micros_ago(keep));
-    let found = inner.ground.run("prune", vec![statement]).await?;
-    let rows = found.into_iter().next().unwrap_or_default();
-    Ok(if dry_run { rows.first().map(|row| number(row, 0)).unwrap_or_default() } else { rows.len() as u64 })
+    // Keys that waited behind them go on: whoever has walked past their rows begins anew.
+    let freed = format!("update {routes} set unblocked = unblocked + 1 where layout = $1");
+    let delete = format!(
+        "delete from {sidecar} as s where s.layout = $1 and {stale} and exists (select 1 from {} \
+         where x.id = s.row_id and x.since = {})",
+        writer.unpacked("$2", &["id", "since"]),
+        writer.micros("s.since")
+    );
+    let mut after = String::new();
+    loop {
+        let look = Statement::new(page.as_str()).bind(&inner.layout_name).bind(after);
+        let found = inner.ground.look("prune", vec![look]).await?.into_iter().next().unwrap_or_default();
+        let Some(last) = found.last().and_then(|row| text(row, 0)) else { return Ok(()) };
+        let gone: Vec<serde_json::Value> = found
+            .iter()
+            .filter(|row| text(row, 2).is_some())
+            .map(|row| json!({"id": text(row, 0), "since": text(row, 1)}))
+            .collect();
+        if !gone.is_empty() {
+            let freed = Statement::new(freed.as_str()).bind(&inner.layout_name);
+            let delete = Statement::new(delete.as_str()).bind(&inner.layout_name).bind(json!(gone).to_string());
+            inner.ground.run("prune", vec![freed, delete]).await?;
+        }
+        after = last;
+    }
 }
 
-/// Sums of minutes that are a day old.
-async fn minutes(inner: &Inner) -> Result<(), StoreError> {
+/// Whether what the side table knows of a row is over.
+fn is_stale(inner: &Inner, writer: &Writer<'_>) -> String {
+    let layout = &inner.layout;
+    let row = |writer: &Writer<'_>| format!("{} = {}", writer.of(&layout.row), writer.fitting(&layout.row, "s.row_id"));
+    let there =
+        |so: String| format!("exists (select 1 from {} t where {} and {so})", layout.table.quoted(), row(writer));
+    let is_open = open(layout, writer);
+    let dead = match (&layout.death, &layout.state) {
+        (Death::Word(word), State::Words { place, .. }) => {
+            let word = format!("{} = {}", writer.text(place), literal(word));
+            match &layout.log {
+                Some(log) => {
+                    let moved = Writer { columns: &inner.log, ..writer.clone() };
+                    let moved =
+                        format!("exists (select 1 from {} t where {} and {word})", log.table.quoted(), row(&moved));
+                    format!("({moved} or {})", there(is_open.clone()))
+                }
+                None => there(word),
+            }
+        }
+        (Death::AsDone, _) => there(format!("not ({})", pending(layout, writer))),
+        _ => there(is_open.clone()),
+    };
+    format!("not (s.state = 'dead' and {dead} or s.state <> 'dead' and {})", there(is_open))
+}
+
+/// Tries of rows that the side table no longer knows, a turn at a time in the order of rows.
+async fn attempts(inner: &Inner, keep: Duration, dry_run: bool) -> Result<u64, StoreError> {
     let writer = inner.writer();
-    let delete = format!("delete from {} where minute < {}", writer.own("adopted_stat"), writer.at_micros("$1"));
-    let day = micros_ago(Duration::from_hours(24));
-    inner.ground.run("prune", vec![Statement::new(delete).bind(day)]).await.map(drop)
+    let (table, sidecar) = (writer.own("adopted_attempt"), writer.own("sidecar"));
+    let condition = format!(
+        "a.layout = $1 and a.at < {} and $2 is not null \
+         and not exists (select 1 from {sidecar} s where s.layout = a.layout and s.row_id = a.row_id)",
+        writer.before(&writer.now("$2"), "$3"),
+    );
+    let of = |text: &str| Statement::new(text).bind(&inner.layout_name).bind(clock()).bind(micros(keep));
+    if dry_run {
+        let count = format!("select cast(count(*) as text) from {table} a where {condition}");
+        let found = inner.ground.look("prune", vec![of(&count)]).await?;
+        return Ok(found.into_iter().flatten().next().map(|row| number(&row, 0)).unwrap_or_default());
+    }
+    let page = format!(
+        "select max(p.row_id) from (select a.row_id from {table} a where a.layout = $1 and a.row_id > $2 \
+         order by a.row_id limit {TURN}) p"
+    );
+    let delete =
+        format!("delete from {table} as a where a.row_id > $4 and a.row_id <= $5 and {condition} returning row_id");
+    let (mut removed, mut after) = (0, String::new());
+    loop {
+        let look = Statement::new(page.as_str()).bind(&inner.layout_name).bind(&after);
+        let found = inner.ground.look("prune", vec![look]).await?;
+        let Some(last) = found.into_iter().flatten().next().and_then(|row| text(&row, 0)) else { return Ok(removed) };
+        let found = inner.ground.run("prune", vec![of(&delete).bind(&after).bind(&last)]).await?;
+        removed += found.into_iter().map(|rows| rows.len() as u64).sum::<u64>();
+        after = last;
+    }
+}
+
+/// Sums of minutes, and heartbeats of relays that have been gone for a day and hold nothing.
+async fn yesterday(inner: &Inner) -> Result<(), StoreError> {
+    let writer = inner.writer();
+    let before = format!("{} and $1 is not null", writer.before(&writer.now("$1"), "$2"));
+    let minutes = format!("delete from {} where minute < {before}", writer.own("adopted_stat"));
+    let relays = format!(
+        "delete from {} where alive_until < {before} and not exists (select 1 from {} where holder = boot)",
+        writer.own("adopted_relay"),
+        writer.own("adopted_route")
+    );
+    let of = |text: String| Statement::new(text).bind(clock()).bind(micros(DAY));
+    inner.ground.run("prune", vec![of(minutes), of(relays)]).await.map(drop)
 }
 
 /// Replays that have ended, which are few.
 async fn replays(inner: &Inner, keep: Duration) -> Result<(), StoreError> {
     let writer = inner.writer();
-    let (table, before) = (writer.own("adopted_replay"), writer.at_micros("$2"));
-    let delete = format!("delete from {table} where layout = $1 and ended_at < {before}");
-    let delete = Statement::new(delete).bind(&inner.layout_name).bind(micros_ago(keep));
+    let (table, before) = (writer.own("adopted_replay"), writer.before(&writer.now("$2"), "$3"));
+    let delete = format!("delete from {table} where layout = $1 and ended_at < {before} and $2 is not null");
+    let delete = Statement::new(delete).bind(&inner.layout_name).bind(clock()).bind(micros(keep));
     inner.ground.run("prune", vec![delete]).await.map(drop)
 }
 
-fn micros_ago(keep: Duration) -> String {
-    let keep = i64::try_from(keep.as_micros()).unwrap_or(i64::MAX);
-    jiff::Timestamp::now().as_microsecond().saturating_sub(keep).to_string()
+fn micros(keep: Duration) -> String {
+    keep.min(KEPT_MAX).as_micros().to_string()
 }

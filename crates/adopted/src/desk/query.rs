@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::ground::{Rows, Statement};
 use crate::layout::{Death, Place, State};
 use crate::sql::inside::or_beside;
-use crate::sql::{Writer, literal};
+use crate::sql::{Writer, key, literal};
 use crate::store::{Inner, clock};
 
 /// A statement on its way. The adopted table is `t`, its side table `s`.
@@ -119,15 +119,15 @@ impl<'a> Query<'a> {
                 self.and(format!("{column} = {text}"));
             }
         }
-        let key = event.key.as_ref().or(event.aggregate_id.as_ref());
+        let text = |place: &Option<Place>| place.as_ref().map(|place| self.writer.text(place));
         let equal = [
-            (event.aggregate_type.as_ref(), &which.aggregate_type),
-            (key, &which.key),
-            (event.tenant.as_ref(), &which.tenant),
+            (text(&event.aggregate_type), &which.aggregate_type),
+            (key(&self.inner.layout, &self.writer), &which.key),
+            (text(&event.tenant), &which.tenant),
         ];
-        for (place, wanted) in equal {
+        for (column, wanted) in equal {
             let Some(wanted) = wanted else { continue };
-            let column = place.map_or_else(|| "cast(null as text)".to_owned(), |place| self.writer.text(place));
+            let column = column.unwrap_or_else(|| "cast(null as text)".to_owned());
             let wanted = self.value(wanted);
             self.and(format!("{column} = {wanted}"));
         }
@@ -210,7 +210,8 @@ impl<'a> Query<'a> {
     /// Failed tries.
     pub(super) fn attempts(&self) -> String {
         let counted = "cast(coalesce(s.attempts, 0) as text)";
-        match &self.inner.layout.attempts {
+        // Where rows are claimed in columns, their own column counts claims.
+        match self.inner.layout.attempts.as_ref().filter(|_| self.inner.layout.claimed().is_none()) {
             Some(place) => {
                 let there = format!("coalesce({}, '0')", self.writer.text(place));
                 or_beside(&self.inner.layout, &self.writer, place, there, counted)

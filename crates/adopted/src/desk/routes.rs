@@ -11,6 +11,7 @@ use super::actions::{moment, record, record_if};
 use super::query::{Query, number, text};
 use crate::ground::{Dialect, Row, Statement};
 use crate::layout::State;
+use crate::sql::order_key;
 use crate::store::{Inner, clock};
 use crate::tables::NEEDS;
 use crate::tables::routes::{self, not_registered};
@@ -103,13 +104,8 @@ impl Numbers {
         let mut retrying = Query::new(inner);
         retrying.and(query.is_pending());
         retrying.and(format!("{next} > {now} and (s.due is not null or {} <> '0')", retrying.attempts()));
-        let keys = match inner.layout.order_key() {
-            Some(key) => {
-                format!(
-                    "count(distinct case when s.due is not null and s.blocks then {} end)",
-                    retrying.writer.text(key)
-                )
-            }
+        let keys = match order_key(&inner.layout, &retrying.writer) {
+            Some(key) => format!("count(distinct case when s.due is not null and s.blocks then {key} end)"),
             None => "0".to_owned(),
         };
         let text_retrying = format!("select cast(count(*) as text), cast({keys} as text) {}", retrying.from());
@@ -248,11 +244,12 @@ async fn relays(inner: &Inner) -> Result<Vec<(RelayRow, Row)>, StoreError> {
     let writer = inner.writer();
     let now = writer.now("$1");
     let statement = format!(
-        "select l.boot, l.name, l.version, {}, {}, case when l.alive_until > {now} then 'yes' else 'no' end, \
+        "select l.boot, l.name, l.version, {}, {}, case when {} then 'yes' else 'no' end, \
          cast(l.routes as text), cast((select count(*) from {} r where r.holder = l.boot) as text) \
          from {} l where $1 is not null order by l.started_at, l.boot",
         writer.micros("l.started_at"),
         writer.micros("l.seen_at"),
+        routes::is_alive("l", &now),
         writer.own("adopted_route"),
         writer.own("adopted_relay")
     );

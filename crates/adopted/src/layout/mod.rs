@@ -224,12 +224,6 @@ pub struct LayoutProblem {
 }
 
 impl Layout {
-    /// The key that order is kept by, if it is kept.
-    pub fn order_key(&self) -> Option<&Place> {
-        let key = self.event.key.as_ref().or(self.event.aggregate_id.as_ref());
-        key.filter(|_| self.ordered)
-    }
-
     /// Where the time stands when it happened: as the layout says, else when it was written.
     pub(crate) fn occurred_at(&self, columns: &Columns) -> Option<Place> {
         self.event.occurred_at.clone().or_else(|| self.first_time(columns))

@@ -38,10 +38,17 @@ impl Shared {
     /// Every statement, with how many values it takes.
     fn texts(&self) -> Vec<(&Arc<str>, usize)> {
         let (takes, settle) = (&self.takes, &self.inner.texts.settle);
-        let mut all = vec![(&takes.first, 4), (&takes.behind, 5), (&takes.waiting, 3), (&takes.any, 4)];
+        let mut all = vec![
+            (&takes.first, 4),
+            (&takes.behind, 7),
+            (&takes.fresh, 4),
+            (&takes.again, 4),
+            (&takes.waiting, 3),
+            (&takes.any, 4),
+        ];
         all.extend(settle.fence.iter().map(|text| (text, 3)));
         if let Some(claims) = &takes.claims {
-            all.extend([(&claims.claim, 4), (&claims.refresh, 3), (&claims.settled_back, 6)]);
+            all.extend([(&claims.claim, 5), (&claims.refresh, 3), (&claims.settled_back, 6)]);
         }
         let settles = [&settle.aside, &settle.clear, &settle.attempts];
         let lists = [&settle.done, &settle.dead, &settle.count, &self.inner.texts.bury];

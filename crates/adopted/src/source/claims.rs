@@ -14,24 +14,27 @@ use crate::sql::Claims;
 use crate::store::clock;
 
 impl Shared {
-    /// Claims what is due. What was claimed too often to believe in it is given up.
+    /// Claims what is due. What was claimed again and again and never got a verdict is given up.
     pub(super) async fn claim(
         &self,
         claims: &Claims,
         claimed: &Claimed,
         budget: Budget,
     ) -> Result<(Vec<Delivery>, bool), StoreError> {
-        let rows = self.claimed_rows(claims, budget.rows).await?;
-        let more = rows.len() >= budget.rows;
+        let share = self.state().share(budget.rows);
+        let rows = self.claimed_rows(claims, budget.rows, share).await?;
+        // One kind may have used up its share, and the other has left some of its own.
+        let more = !rows.is_empty() && rows.len() >= share.min(budget.rows - share);
         let (mut good, mut bad) = (Vec::with_capacity(rows.len()), Vec::new());
         for row in rows {
-            let Due { row, attempts: claims, event, .. } = Due::read(&self.inner.layout, self.inner.limits, row);
-            let worn_out = claimed.claims_max.is_some_and(|max| claims > max);
-            // This claim is not a failure yet.
-            let out = Out { fence: Some(claims), ..Out::read(row, claims.saturating_sub(1), None) };
+            let Due { row, attempts, was, abandoned, event, .. } =
+                Due::read(&self.inner.layout, self.inner.limits, row);
+            let worn_out = claimed.claims_max.is_some_and(|max| abandoned >= max);
+            let fence = was.parse().unwrap_or_default();
+            let out = Out { fence: Some(fence), abandoned: abandoned > 0, ..Out::read(row, attempts, None) };
             match event {
                 Ok(_) if worn_out => {
-                    let why = format!("it was claimed {} times and never finished", claims - 1);
+                    let why = format!("it was claimed {abandoned} times and never finished");
                     bad.push((out, Failure::permanent("layout.abandoned", why)));
                 }
                 Ok(event) => good.push((out, event)),
@@ -46,19 +49,21 @@ impl Shared {
         Ok((deliveries, more))
     }
 
-    async fn claimed_rows(&self, claims: &Claims, limit: usize) -> Result<Vec<Row>, StoreError> {
+    /// Claims so many rows, of which so many may have failed before.
+    async fn claimed_rows(&self, claims: &Claims, limit: usize, share: usize) -> Result<Vec<Row>, StoreError> {
         let (inner, ground) = (&self.inner, &self.inner.ground);
-        let in_hand = json!(self.state().rows).to_string();
-        let of = |text: &Arc<str>, list: String| {
-            Statement::new(Arc::clone(text)).bind(&inner.layout_name).bind(clock()).bind(list)
+        let (in_hand, clock) = (json!(self.state().rows).to_string(), clock());
+        let of = |text: &Arc<str>, list: &str| {
+            Statement::new(Arc::clone(text)).bind(&inner.layout_name).bind(&clock).bind(list)
         };
-        let claim = of(&claims.claim, in_hand).bind(limit.to_string());
-        let rows = ground.run("take", vec![claim]).await?.into_iter().next().unwrap_or_default();
+        let claim = |text: &Arc<str>| of(text, &in_hand).bind(limit.to_string()).bind(share.to_string());
+        let statements = claims.abandon.iter().chain([&claims.claim]).map(claim).collect();
+        let rows = ground.run("take", statements).await?.into_iter().next_back().unwrap_or_default();
         if ground.dialect() == Dialect::Postgres || rows.is_empty() {
             return Ok(rows);
         }
         let ids: Vec<&str> = rows.iter().filter_map(|row| row.first()?.as_deref()).collect();
-        let found = ground.look("take", vec![of(&claims.claimed, json!(ids).to_string())]).await?;
+        let found = ground.look("take", vec![of(&claims.claimed, &json!(ids).to_string())]).await?;
         Ok(found.into_iter().next().unwrap_or_default())
     }
 

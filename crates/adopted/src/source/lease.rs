@@ -1,5 +1,6 @@
 //! Whether the table is ours: the heartbeat, and who holds the route.
 
+use futures_util::future::join;
 use postroom_core::{Lease, RouteHealth, StoreError};
 
 use super::Shared;
@@ -15,6 +16,8 @@ pub(super) struct Look {
     pub(super) free: bool,
     /// Whether another relay holds it, alive or not.
     pub(super) anothers: bool,
+    /// How often somebody who is no relay has let keys go on.
+    pub(super) unblocked: String,
 }
 
 impl Look {
@@ -23,7 +26,8 @@ impl Look {
         let row = rows.first()?;
         let is = |n: usize| row.get(n).and_then(Option::as_deref) == Some("yes");
         let term = row.get(3).and_then(Option::as_deref).and_then(|term| term.parse().ok());
-        Some(Self { paused: is(0), ours: term.filter(|_| is(1)), free: is(2), anothers: is(4) })
+        let unblocked = row.get(5).cloned().flatten().unwrap_or_default();
+        Some(Self { paused: is(0), ours: term.filter(|_| is(1)), free: is(2), anothers: is(4), unblocked })
     }
 }
 
@@ -38,7 +42,9 @@ impl Shared {
         statements.extend(self.takes.claims.as_ref().and_then(|claims| self.refresh(claims)));
         // Read before the tables are: what a take acquires meanwhile is not what they say we lost.
         let term = self.state().term;
-        let found = ground.renew("renew", statements).await?;
+        // What is locked stays so while we live. Beside it: a session that does not answer must not cost us the lease.
+        let (found, ()) = join(ground.renew("renew", statements), self.keep_locks()).await;
+        let found = found?;
         let look = found.get(1).and_then(Look::read);
         let paused = look.as_ref().is_some_and(|look| look.paused);
         let ours = look.and_then(|look| look.ours);
@@ -52,9 +58,9 @@ impl Shared {
 
     /// Takes the route if nobody alive holds it.
     pub(super) async fn acquire(&self) -> Result<Option<i64>, StoreError> {
-        let statement = routes::acquire(&self.inner, &self.route.name, &self.relay.boot);
-        let found = self.inner.ground.run("take", vec![statement]).await?;
-        let term = found.first().and_then(|rows| rows.first()).and_then(|row| row.first()).and_then(Option::as_deref);
+        let statements = routes::acquire(&self.inner, &self.route.name, &self.relay.boot);
+        let found = self.inner.ground.run("take", statements).await?;
+        let term = found.last().and_then(|rows| rows.first()).and_then(|row| row.first()).and_then(Option::as_deref);
         Ok(term.and_then(|term| term.parse().ok()))
     }
 

@@ -2,26 +2,39 @@
 //!
 //! Verdicts are written when the last row of a take has one: before that a commit would let go of the others. So a crash
 //! repeats what is out, which is never more than the relay may have in flight.
+//!
+//! The server ends a transaction that is idle for longer than the lease. Every heartbeat says something in each of them: rows
+//! stay locked for as long as their relay lives, and not for longer, however it ends.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use postroom_core::{Budget, Delivery, LaneTerm, Settlement, Standing, StoreError};
+use tokio::sync::Mutex;
+use tokio::time::timeout;
 
+use super::lease::Look;
 use super::row::Due;
 use super::settle::Sorted;
 use super::{LANE, Out, Shared};
 use crate::ground::{Held, Rows, Statement};
-use crate::store::clock;
+
+/// The transaction of a take; nothing once it is ended, or lost. Whoever uses it has it to himself.
+type Transaction = Arc<Mutex<Option<Box<dyn Held>>>>;
 
 /// A take whose rows are locked.
 pub(super) struct HeldTake {
-    held: Box<dyn Held>,
+    held: Transaction,
+    /// Its rows in the engine's hands.
+    handles: Vec<i64>,
     /// Rows without a verdict.
     open: usize,
     verdicts: Sorted,
 }
+
+const NO_LONGER_LOCKED: &str = "rows that were being delivered are no longer locked; they come again";
 
 /// The first pause after a take that could not be settled; each is twice as long as the one before.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
@@ -59,7 +72,12 @@ impl Pause {
 
 impl Shared {
     /// Locks what is due and nobody else has. `sure` says that something probably is.
-    pub(super) async fn lock(&self, budget: Budget, sure: bool) -> Result<(Vec<Delivery>, bool), StoreError> {
+    pub(super) async fn lock(
+        &self,
+        look: &Look,
+        budget: Budget,
+        sure: bool,
+    ) -> Result<(Vec<Delivery>, bool), StoreError> {
         let (inner, ground) = (&self.inner, &self.inner.ground);
         let (bound, out, held, rested) = {
             let state = self.state();
@@ -71,27 +89,29 @@ impl Shared {
             // The end of a take wakes us; after a pause the next poll does.
             return Ok((Vec::new(), false));
         }
-        let of = |text: &Arc<str>| {
-            let statement = Statement::new(Arc::clone(text)).bind(&inner.layout_name).bind(clock());
-            // Nothing is in hand that is not locked.
-            statement.bind("[]").bind(limit.to_string())
-        };
+        // Nothing is in hand that is not locked.
+        let of = |text: &Arc<str>, limit: usize| self.reading(text, &HashSet::new(), limit);
         // No transaction for nothing.
-        if !sure && ground.look("take", vec![of(&self.takes.any)]).await?.first().is_none_or(Rows::is_empty) {
+        if !sure && ground.look("take", vec![of(&self.takes.any, limit)]).await?.first().is_none_or(Rows::is_empty) {
             return Ok((Vec::new(), false));
         }
-        let place = self.state().walk.next();
-        let from_the_front = place.is_none();
-        let read = match place {
-            Some(place) => of(&self.takes.behind).bind(place),
-            None => of(&self.takes.first),
+        let (place, unblocked, share) = {
+            let mut state = self.state();
+            (state.walk.next(look), state.walk.unblocked.clone(), state.share(limit))
         };
-        let (rows, held) = ground.hold("take", read).await?;
-        let at_the_end = rows.len() < limit;
-        let (mut good, mut verdicts, mut last) = (Vec::with_capacity(rows.len()), Sorted::default(), None);
-        for row in rows {
-            let Due { row, attempts, event, place, .. } = Due::read(&inner.layout, inner.limits, row);
-            last = Some(place);
+        let from_the_front = place.is_none();
+        let (failed, held) = ground.hold("take", of(&self.takes.again, share), self.relay.lease).await?;
+        let rest = limit - failed.len();
+        let read = match place {
+            Some(place) => of(&self.takes.behind, rest).bind(place).bind(&self.route.name).bind(unblocked),
+            None => of(&self.takes.first, rest),
+        };
+        let (rows, held) = held.run("take", read).await?;
+        let (at_the_end, share_used) = (rows.len() < rest, !failed.is_empty() && failed.len() == share);
+        let (mut good, mut verdicts, mut last) = (Vec::with_capacity(limit), Sorted::default(), None);
+        let due = |row| Due::read(&inner.layout, inner.limits, row);
+        let fresh = rows.into_iter().map(due).inspect(|due| last = Some(due.place.clone()));
+        for Due { row, attempts, event, .. } in failed.into_iter().map(due).chain(fresh) {
             // Nobody can change it while we hold its lock.
             let out = Out::read(row, attempts, None);
             match event {
@@ -102,7 +122,7 @@ impl Shared {
                 }
             }
         }
-        let more = self.state().walk.came(from_the_front, last, at_the_end);
+        let more = self.state().walk.came(from_the_front, last, at_the_end) || share_used;
         if good.is_empty() {
             // Nothing, or nothing that can be delivered.
             let write = self.statements(0, &verdicts);
@@ -112,9 +132,53 @@ impl Shared {
         let mut state = self.state();
         state.handles += 1;
         let lane = LaneTerm { lane: LANE, term: state.handles };
-        state.held.insert(lane.term, HeldTake { held, open: good.len(), verdicts });
-        let deliveries = good.into_iter().map(|(out, event)| self.hand_out(&mut state, lane, out, event)).collect();
+        let open = good.len();
+        let hand_out = |(out, event)| self.hand_out(&mut state, lane, out, event);
+        let deliveries: Vec<Delivery> = good.into_iter().map(hand_out).collect();
+        let handles = deliveries.iter().map(|delivery| delivery.handle).collect();
+        let held = Arc::new(Mutex::new(Some(held)));
+        state.held.insert(lane.term, HeldTake { held, handles, open, verdicts });
         Ok((deliveries, more))
+    }
+
+    /// Says something in every transaction that is held, so that the server does not end it. One that does not answer is lost, and
+    /// with it our word on its rows.
+    pub(super) async fn keep_locks(&self) {
+        let held: Vec<(i64, Transaction)> =
+            self.state().held.iter().map(|(term, take)| (*term, Arc::clone(&take.held))).collect();
+        let lost =
+            join_all(held.into_iter().map(|(term, held)| async move { (!self.keep(&held).await).then_some(term) }));
+        for term in lost.await.into_iter().flatten() {
+            let mut state = self.state();
+            let Some(take) = state.held.remove(&term) else { continue };
+            for handle in take.handles {
+                state.remove(handle);
+            }
+            state.lost.push(LaneTerm { lane: LANE, term });
+            state.pause.failed();
+        }
+    }
+
+    /// Whether a transaction is still there. One that is being ended answers for itself.
+    async fn keep(&self, held: &Transaction) -> bool {
+        let Ok(mut slot) = held.try_lock() else { return true };
+        let Some(held) = slot.take() else { return true };
+        // The next heartbeat must not wait for it.
+        let answer = timeout(self.relay.lease / 3, held.run("renew", Statement::new("select 'here'"))).await;
+        match answer {
+            Ok(Ok((_, held))) => {
+                *slot = Some(held);
+                true
+            }
+            Ok(Err(error)) => {
+                tracing::warn!(route = self.route.name, %error, "{NO_LONGER_LOCKED}");
+                false
+            }
+            Err(_) => {
+                tracing::warn!(route = self.route.name, error = "no answer in time", "{NO_LONGER_LOCKED}");
+                false
+            }
+        }
     }
 
     /// Keeps verdicts, and ends the takes that have all of theirs.
@@ -158,8 +222,8 @@ impl Shared {
     /// Writes the verdicts and commits. When that fails, the locks are gone, and with them our word on these rows.
     async fn end(&self, take: HeldTake) -> bool {
         let write = self.statements(0, &take.verdicts);
-        let finished = take.held.finish("settle", write.statements).await;
-        match finished {
+        let Some(held) = take.held.lock().await.take() else { return false };
+        match held.finish("settle", write.statements).await {
             Ok(results) => {
                 self.state().pause.settled();
                 for (n, rows) in write.marked {
@@ -169,7 +233,7 @@ impl Shared {
             }
             Err(error) => {
                 self.state().pause.failed();
-                tracing::warn!(route = self.route.name, %error, "rows that were being delivered are no longer locked; they come again");
+                tracing::warn!(route = self.route.name, %error, "{NO_LONGER_LOCKED}");
                 false
             }
         }

@@ -24,6 +24,7 @@ use postroom_core::{
 
 pub(crate) use row::Due;
 
+use self::lease::Look;
 use self::locks::{HeldTake, Pause};
 use crate::layout::Claim;
 use crate::sql::Takes;
@@ -75,6 +76,8 @@ struct State {
     bound: usize,
     /// The last take was full: this one need not ask whether anything is due.
     more: bool,
+    /// Whether this take, of an odd number of rows, has one more for what has failed before.
+    odd: bool,
     /// How far the walk through the rows has got.
     walk: Walk,
     /// Keys of which rows came back undelivered since the last take began.
@@ -93,6 +96,8 @@ struct Out {
     attempts: u32,
     /// How often it was claimed, where rows are claimed in columns.
     fence: Option<u32>,
+    /// Whether claims of it ran out, of which the side table knows.
+    abandoned: bool,
     /// How often it was tried as the table spells it, where that is read and not claimed: who changes it meanwhile wins.
     was: Option<String>,
 }
@@ -100,7 +105,7 @@ struct Out {
 impl Out {
     /// A row as it was read, before anything is known of its event.
     fn read(row: String, attempts: u32, was: Option<String>) -> Self {
-        Self { event_id: row.clone(), row, key: None, attempts, fence: None, was }
+        Self { event_id: row.clone(), row, key: None, attempts, fence: None, abandoned: false, was }
     }
 }
 
@@ -110,18 +115,20 @@ struct Walk {
     /// Behind this row; `None` is the front.
     place: Option<String>,
     began: Option<Instant>,
+    /// How often keys had been let go on when it began.
+    unblocked: String,
 }
 
 impl Walk {
     /// Where it goes on. It begins again at the front after a while: what is committed late may stand anywhere.
-    fn next(&mut self) -> Option<String> {
+    fn next(&mut self, look: &Look) -> Option<String> {
         if self.began.is_none_or(|began| began.elapsed() >= WALK_MAX) {
-            *self = Self { place: None, began: Some(Instant::now()) };
+            *self = Self { place: None, began: Some(Instant::now()), unblocked: look.unblocked.clone() };
         }
         self.place.clone()
     }
 
-    /// It has got to this place, and to the end or not. Whether there may be more.
+    /// It has got to this place, and to the end or not. Whether there may be more. One that was to begin anew comes to an end.
     fn came(&mut self, from_the_front: bool, place: Option<String>, at_the_end: bool) -> bool {
         if at_the_end {
             *self = Self::default();
@@ -169,6 +176,12 @@ impl State {
             self.turned.insert(key);
             self.walk.began = None;
         }
+    }
+
+    /// How many of so many rows may be such that have failed before, while others wait.
+    fn share(&mut self, rows: usize) -> usize {
+        self.odd = !self.odd;
+        (rows + usize::from(self.odd)) / 2
     }
 
     fn remove(&mut self, handle: i64) -> Option<Out> {

@@ -24,6 +24,8 @@ pub(crate) struct Due {
     pub(crate) was: String,
     /// Where it stands in the order of reading.
     pub(crate) place: String,
+    /// How many claims of it ran out in a row, where rows are claimed in columns.
+    pub(crate) abandoned: u32,
     /// The event, or why there is none in it.
     pub(crate) event: Result<Event, Unreadable>,
 }
@@ -45,15 +47,21 @@ impl Unreadable {
 }
 
 impl Due {
+    /// How large its event is.
+    pub(super) fn size(&self) -> usize {
+        self.event.as_ref().map_or(0, Event::size)
+    }
+
     /// Reads the columns of [`crate::sql::Takes`].
     pub(crate) fn read(layout: &Layout, limits: Limits, row: Row) -> Self {
         let mut columns = row.into_iter();
         let mut next = || columns.next().flatten();
-        let fixed: [Option<String>; READ_FIXED] = [next(), next(), next(), next()];
-        let [row, was, beside, place] = fixed.map(Option::unwrap_or_default);
+        let fixed: [Option<String>; READ_FIXED] = [next(), next(), next(), next(), next()];
+        let [row, was, beside, place, abandoned] = fixed.map(Option::unwrap_or_default);
         let event = event(layout, limits, next);
         let attempts = beside.parse().or_else(|_| was.parse()).unwrap_or_default();
-        Self { row, attempts, was, place, event }
+        let abandoned = abandoned.parse().unwrap_or_default();
+        Self { row, attempts, was, place, abandoned, event }
     }
 }
 

@@ -185,7 +185,7 @@ impl Sorted {
         match &settlement.verdict {
             Verdict::Delivered(_) => {
                 self.done.push(json!({"id": out.row, "fence": fence(out)}));
-                if out.attempts > 0 {
+                if out.attempts > 0 || out.abandoned {
                     self.clear.push(json!({"id": out.row}));
                 }
             }

@@ -1,9 +1,10 @@
 //! Reading what is due, in the layout's order, past what is in our hands and what waits.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use postroom_core::{Budget, Delivery, Event, LaneTerm, StoreError, Take};
+use postroom_core::{Budget, Delivery, Event, Failure, LaneTerm, StoreError, Take};
 use serde_json::json;
 
 use super::lease::Look;
@@ -33,7 +34,7 @@ impl Shared {
             (Claim::Lease, _) => self.take_owned(&look, budget).await?,
             _ if look.paused => (Vec::new(), false),
             (Claim::Columns(claimed), Some(claims)) => self.claim(claims, claimed, budget).await?,
-            (Claim::RowLocks | Claim::Columns(_), _) => self.lock(budget, more).await?,
+            (Claim::RowLocks | Claim::Columns(_), _) => self.lock(&look, budget, more).await?,
         };
         let mut state = self.state();
         state.more = more && !deliveries.is_empty();
@@ -57,38 +58,53 @@ impl Shared {
             }
         }
         match term.filter(|_| !look.paused) {
-            Some(term) => self.read(term, budget).await,
+            Some(term) => self.read(look, term, budget).await,
             None => Ok((Vec::new(), false)),
         }
     }
 
-    /// Reads on from where the walk is; from the front when it has come to the end.
-    async fn read(&self, term: i64, budget: Budget) -> Result<(Vec<Delivery>, bool), StoreError> {
-        let (place, in_hand) = {
+    /// Reads on from where the walk is; from the front when it has come to the end. Where what has failed before would leave no
+    /// room for anything else, it gets about half of it.
+    async fn read(&self, look: &Look, term: i64, budget: Budget) -> Result<(Vec<Delivery>, bool), StoreError> {
+        let (walk, mut in_hand, share) = {
             let mut state = self.state();
             state.turned.clear();
-            (state.walk.next(), json!(state.rows).to_string())
+            let place = state.walk.next(look).map(|place| (place, state.walk.unblocked.clone()));
+            (place, state.rows.clone(), state.share(budget.rows))
         };
-        let from_the_front = place.is_none();
-        let rows = self.rows(place, in_hand, budget.rows).await?;
+        let from_the_front = walk.is_none();
+        let rows = self.rows(walk, &in_hand, budget.rows).await?;
         let full = rows.len() >= budget.rows;
-        let (mut readable, mut unreadable) = (Vec::with_capacity(rows.len()), Vec::new());
-        let (mut bytes, mut cut, mut place) = (0, false, None);
-        for row in rows {
-            let due = Due::read(&self.inner.layout, self.inner.limits, row);
-            let size = due.event.as_ref().map_or(0, Event::size);
-            if !readable.is_empty() && bytes + size > budget.bytes {
-                cut = true;
+        let mut read = Read::new(budget);
+        let due = |row| Due::read(&self.inner.layout, self.inner.limits, row);
+        let rows: Vec<Due> = rows.into_iter().map(due).collect();
+        let crowded = full || rows.iter().map(Due::size).sum::<usize>() > budget.bytes;
+        let (mut place, mut failed, mut cut) = (None, (0, 0), false);
+        for due in rows {
+            if crowded && due.attempts > 0 {
+                failed = (failed.0 + 1, failed.1 + due.size());
+                // All behind it too: it may be of its key.
+                cut = failed.0 > share || (failed.0 > 1 && failed.1 > budget.bytes / 2);
+            }
+            if cut {
                 break;
             }
-            bytes += size;
-            place = Some(due.place);
-            let out = Out::read(due.row, due.attempts, Some(due.was));
-            match due.event {
-                Ok(event) => readable.push((out, event)),
-                Err(why) => unreadable.push(why.of(out)),
+            let here = due.place.clone();
+            if !read.add(due) {
+                break;
+            }
+            place = Some(here);
+        }
+        let all = !full && !cut && !read.full;
+        if cut {
+            in_hand.extend(read.ids().map(str::to_owned));
+            for row in self.fresh_rows(&in_hand, budget.rows - read.len()).await? {
+                if !read.add(due(row)) {
+                    break;
+                }
             }
         }
+        let Read { mut readable, unreadable, .. } = read;
         if !unreadable.is_empty() {
             self.bury(term, unreadable).await?;
         }
@@ -102,24 +118,39 @@ impl Shared {
         let count = readable.len();
         readable.retain(|(_, event)| event.ordering_key().is_none_or(|key| !state.turned.contains(key)));
         let turned = readable.len() < count;
-        let more = state.walk.came(from_the_front, place, !full && !cut && !turned);
+        let more = state.walk.came(from_the_front, place, all && !turned);
         let lane = LaneTerm { lane: LANE, term };
         let hand_out = |(out, event)| self.hand_out(&mut state, lane, out, event);
         Ok((readable.into_iter().map(hand_out).collect(), more))
     }
 
-    async fn rows(&self, place: Option<String>, in_hand: String, limit: usize) -> Result<Vec<Row>, StoreError> {
-        let text = if place.is_some() { &self.takes.behind } else { &self.takes.first };
-        let mut statement = Statement::new(Arc::clone(text))
-            .bind(&self.inner.layout_name)
-            .bind(clock())
-            .bind(in_hand)
-            .bind(limit.to_string());
-        if let Some(place) = place {
-            statement = statement.bind(place);
+    /// Due rows from the front, or behind a place if nobody has let keys go on since.
+    async fn rows(
+        &self,
+        walk: Option<(String, String)>,
+        in_hand: &HashSet<String>,
+        limit: usize,
+    ) -> Result<Vec<Row>, StoreError> {
+        let text = if walk.is_some() { &self.takes.behind } else { &self.takes.first };
+        let mut statement = self.reading(text, in_hand, limit);
+        if let Some((place, unblocked)) = walk {
+            statement = statement.bind(place).bind(&self.route.name).bind(unblocked);
         }
         let found = self.inner.ground.look("take", vec![statement]).await?;
         Ok(found.into_iter().next().unwrap_or_default())
+    }
+
+    /// Due rows from the front that have not failed before.
+    async fn fresh_rows(&self, in_hand: &HashSet<String>, limit: usize) -> Result<Vec<Row>, StoreError> {
+        let statement = self.reading(&self.takes.fresh, in_hand, limit);
+        let found = self.inner.ground.look("take", vec![statement]).await?;
+        Ok(found.into_iter().next().unwrap_or_default())
+    }
+
+    /// A statement of [`crate::sql::Takes`] with the values that all have.
+    pub(super) fn reading(&self, text: &Arc<str>, in_hand: &HashSet<String>, limit: usize) -> Statement {
+        let statement = Statement::new(Arc::clone(text)).bind(&self.inner.layout_name).bind(clock());
+        statement.bind(json!(in_hand).to_string()).bind(limit.to_string())
     }
 
     /// Puts a row into the engine's hands.
@@ -132,6 +163,46 @@ impl Shared {
         state.rows.insert(out.row.clone());
         state.out.insert(handle, Out { event_id: event.id.clone(), key, ..out });
         Delivery { handle, lane, event: Arc::new(event), position: None, attempts, ordered, appended_at }
+    }
+}
+
+/// What a take has read so far, within its budget.
+struct Read {
+    budget: Budget,
+    bytes: usize,
+    full: bool,
+    readable: Vec<(Out, Event)>,
+    unreadable: Vec<(Out, Failure)>,
+}
+
+impl Read {
+    fn new(budget: Budget) -> Self {
+        Self { budget, bytes: 0, full: false, readable: Vec::new(), unreadable: Vec::new() }
+    }
+
+    fn len(&self) -> usize {
+        self.readable.len() + self.unreadable.len()
+    }
+
+    fn ids(&self) -> impl Iterator<Item = &str> {
+        let unreadable = self.unreadable.iter().map(|(out, _)| out.row.as_str());
+        self.readable.iter().map(|(out, _)| out.row.as_str()).chain(unreadable)
+    }
+
+    /// Adds a row, or says that there is no room for it. A first one always has room.
+    fn add(&mut self, due: Due) -> bool {
+        let size = due.size();
+        if !self.readable.is_empty() && self.bytes + size > self.budget.bytes {
+            self.full = true;
+            return false;
+        }
+        self.bytes += size;
+        let out = Out::read(due.row, due.attempts, Some(due.was));
+        match due.event {
+            Ok(event) => self.readable.push((out, event)),
+            Err(why) => self.unreadable.push(why.of(out)),
+        }
+        true
     }
 }
 

@@ -3,16 +3,19 @@
 use std::sync::Arc;
 
 use super::assign::{Assignments, New};
-use super::take::{Reads, in_order, order};
-use super::{Writer, literal, made, meant};
+use super::take::{ABANDONED, Reads, in_order, order};
+use super::{Writer, inside, literal, made, meant};
 use crate::ground::Dialect;
 use crate::layout::{Claimed, Layout, Place, State};
 
 /// Statements of claims in columns.
 #[derive(Debug, Clone)]
 pub(crate) struct Claims {
+    /// Counts claims that ran out of the rows that are claimed next, where that takes a statement of its own. Values as for
+    /// `claim`.
+    pub(crate) abandon: Option<Arc<str>>,
     /// Claims rows. PostgreSQL brings them as a read does; SQLite brings their ids. `$1` layout, `$2` our clock, `$3` rows in
-    /// hand, `$4` how many.
+    /// hand, `$4` how many, `$5` how many of them may have failed before.
     pub(crate) claim: Arc<str>,
     /// The rows of these ids, as a read brings them: for SQLite. `$1` layout, `$2` our clock, `$3` ids.
     pub(crate) claimed: Arc<str>,
@@ -23,21 +26,83 @@ pub(crate) struct Claims {
 }
 
 impl Claims {
-    pub(super) fn new(layout: &Layout, writer: &Writer<'_>, reads: &Reads, claimed: &Claimed) -> Self {
+    /// Of rows that are fresh, and of those that have failed before.
+    pub(super) fn new(
+        layout: &Layout,
+        writer: &Writer<'_>,
+        (fresh, again): (&Reads, &Reads),
+        claimed: &Claimed,
+    ) -> Self {
+        let picked = Picked::new(layout, writer, (fresh, again), claimed);
         Self {
-            claim: made(claim(layout, writer, reads, claimed)),
-            claimed: made(by_id(layout, writer, reads)),
+            abandon: (writer.dialect == Dialect::Sqlite).then(|| made(abandon(writer, &picked.rows()))),
+            claim: made(claim(layout, writer, fresh, claimed, &picked)),
+            claimed: made(by_id(layout, writer, fresh)),
             refresh: made(update(layout, writer, &stamped(claimed, writer), "$1 is not null and $2 is not null")),
             settled_back: made(update(layout, writer, &unclaimed(layout), &super::settle::ours(layout, writer))),
         }
     }
 }
 
-/// Whether a row may be claimed: it is pending, or its claim is too old.
+/// The rows that are claimed next: some that have failed before, then fresh ones. Their ids, whether they have a claim that
+/// ran out, their events' ids.
+struct Picked {
+    again: String,
+    fresh: String,
+}
+
+impl Picked {
+    fn new(layout: &Layout, writer: &Writer<'_>, (fresh, again): (&Reads, &Reads), claimed: &Claimed) -> Self {
+        let row = writer.text(&Place::column(layout.row.clone()));
+        let columns = vec![
+            format!("{} as postroom_row", writer.of(&layout.row)),
+            format!("{} as postroom_left", is_claimed(layout, writer, claimed)),
+            format!("coalesce({}, {row}) as postroom_event", writer.text(&layout.event.id)),
+        ];
+        let of = |reads: &Reads| Reads { columns: columns.clone(), conditions: reads.conditions.clone() };
+        let again = super::take::again(layout, writer, &of(again), "cast($5 as integer)");
+        let taken = match writer.dialect {
+            Dialect::Postgres => "again".to_owned(),
+            Dialect::Sqlite => format!("({again})"),
+        };
+        let rest = format!("(cast($4 as integer) - (select count(*) from {taken}))");
+        Self { again, fresh: super::take::read(layout, writer, &of(fresh), &rest) }
+    }
+
+    /// As one query.
+    fn rows(&self) -> String {
+        format!("select * from ({}) union all select * from ({})", self.again, self.fresh)
+    }
+}
+
+/// Counts claims that ran out, of picked rows.
+fn abandon(writer: &Writer<'_>, picked: &str) -> String {
+    format!(
+        "insert into {} as s (layout, row_id, event_id, state, abandoned, since) \
+         select $1, cast(p.postroom_row as text), p.postroom_event, 'retrying', 1, {} from ({picked}) p where p.postroom_left \
+         on conflict (layout, row_id) do update set abandoned = s.abandoned + 1",
+        writer.own("sidecar"),
+        writer.now("$2")
+    )
+}
+
+/// Whether a row may be claimed: it is pending, or its claim is over.
 pub(super) fn claimable(layout: &Layout, writer: &Writer<'_>, now: &str) -> String {
     let pending = super::pending(layout, writer);
     let Some(claimed) = layout.claimed() else { return pending };
-    format!("({pending} or ({} and {} < {now}))", is_claimed(layout, writer, claimed), ends(writer, claimed))
+    format!("({pending} or {})", is_abandoned(layout, writer, claimed, now))
+}
+
+/// Whether a row has a claim that is over: older than its lease or, since the clock was set back, further ahead than it.
+fn is_abandoned(layout: &Layout, writer: &Writer<'_>, claimed: &Claimed, now: &str) -> String {
+    let since = writer.moment(&Place::column(claimed.since.clone()));
+    let lease = claimed.lease.as_micros().to_string();
+    format!(
+        "({} and ({} < {now} or {} > {now}))",
+        is_claimed(layout, writer, claimed),
+        ends(writer, claimed),
+        writer.before(&since, &literal(&lease))
+    )
 }
 
 /// When a claim ends.
@@ -71,7 +136,7 @@ fn unclaimed(layout: &Layout) -> Assignments {
     new
 }
 
-fn claim(layout: &Layout, writer: &Writer<'_>, reads: &Reads, claimed: &Claimed) -> String {
+fn claim(layout: &Layout, writer: &Writer<'_>, reads: &Reads, claimed: &Claimed, picked: &Picked) -> String {
     let mut new = stamped(claimed, writer);
     if let State::Words { place, .. } = &layout.state {
         new.set(place, New::Text(literal(&claimed.word)));
@@ -80,23 +145,27 @@ fn claim(layout: &Layout, writer: &Writer<'_>, reads: &Reads, claimed: &Claimed)
         new.set(place, New::Number(format!("coalesce({}, 0) + 1", writer.of(&place.column))));
     }
     let (table, row) = (layout.table.quoted(), writer.of(&layout.row));
-    let picked = format!(
-        "select {row} as postroom_row from {table} t where {} order by {} limit cast($4 as integer)",
-        reads.conditions.join(" and "),
-        in_order(layout, writer)
-    );
     match writer.dialect {
         Dialect::Postgres => {
+            let mut columns = reads.columns.clone();
+            // What is counted beside this statement it does not see.
+            let before = inside::beside(layout, writer, "s.abandoned");
+            columns[ABANDONED] =
+                format!("(coalesce({before}, 0) + case when picked.postroom_left then 1 else 0 end)::text");
             let columns: Vec<String> =
-                reads.columns.iter().enumerate().map(|(n, column)| format!("{column} as c{n}")).collect();
+                columns.iter().enumerate().map(|(n, column)| format!("{column} as c{n}")).collect();
             let places: Vec<String> =
                 order(layout).iter().enumerate().map(|(n, name)| format!("{} as o{n}", writer.of(name))).collect();
             let names =
                 |letter: char, count: usize| (0..count).map(|n| format!("{letter}{n}")).collect::<Vec<_>>().join(", ");
+            let Picked { again, fresh } = picked;
             format!(
-                "with picked as materialized ({picked} for update skip locked), \
+                "with again as materialized ({again}), fresh as materialized ({fresh}), \
+                 picked as materialized (select * from again union all select * from fresh), \
+                 abandoned as ({}), \
                  taken as (update {table} as t set {} from picked where {row} = picked.postroom_row returning {}, {}) \
                  select {} from taken order by {}",
+                abandon(writer, "select * from picked"),
                 new.text(writer),
                 columns.join(", "),
                 places.join(", "),
@@ -105,9 +174,10 @@ fn claim(layout: &Layout, writer: &Writer<'_>, reads: &Reads, claimed: &Claimed)
             )
         }
         Dialect::Sqlite => format!(
-            "update {table} as t set {} where {} in ({picked}) returning cast({} as text)",
+            "update {table} as t set {} where {} in (select p.postroom_row from ({}) p) returning cast({} as text)",
             new.text(writer),
             layout.row.quoted(),
+            picked.rows(),
             layout.row.quoted()
         ),
     }

@@ -23,7 +23,7 @@ pub(crate) use take::{READ_FIXED, Takes};
 pub(crate) use write::{Writer, literal};
 
 use self::columns::Columns;
-use crate::layout::{Death, Layout, State};
+use crate::layout::{Death, Layout, Place, State};
 
 /// The statements of one adopted table.
 #[derive(Debug, Clone)]
@@ -67,10 +67,24 @@ pub(crate) fn open(layout: &Layout, writer: &Writer<'_>) -> String {
     }
 }
 
+/// The key of an event as text, as [`postroom_core::Event::ordering_key`] has it; nothing where events have none.
+pub(crate) fn key(layout: &Layout, writer: &Writer<'_>) -> Option<String> {
+    let text = |place: &Option<Place>| place.as_ref().map(|place| writer.text(place));
+    match (text(&layout.event.key), text(&layout.event.aggregate_id)) {
+        (Some(key), Some(aggregate)) => Some(format!("coalesce({key}, {aggregate})")),
+        (key, aggregate) => key.or(aggregate),
+    }
+}
+
+/// The same where order is kept by it.
+pub(crate) fn order_key(layout: &Layout, writer: &Writer<'_>) -> Option<String> {
+    key(layout, writer).filter(|_| layout.ordered)
+}
+
 /// Whether the side table keeps a row from being pending; `layout` is the placeholder of the layout's name.
 fn not_aside(layout: &Layout, writer: &Writer<'_>, name: &str) -> Option<String> {
     (layout.death == Death::Aside).then(|| {
-        let row = writer.text(&crate::layout::Place::column(layout.row.clone()));
+        let row = writer.text(&Place::column(layout.row.clone()));
         writer.nothing_aside(name, &format!("s.row_id = {row} and s.state = 'dead'"))
     })
 }

@@ -223,7 +223,7 @@ pub(super) fn aside(layout: &Layout, writer: &Writer<'_>, condition: &str) -> St
          select $1, x.id, x.event_id, x.key, x.state, {due}, cast(x.attempts as integer), x.code, x.error, {now} \
          from {}, {} t where {} \
          on conflict (layout, row_id) do update set state = excluded.state, due = excluded.due, attempts = excluded.attempts, \
-         code = excluded.code, error = excluded.error, since = excluded.since",
+         code = excluded.code, error = excluded.error, since = excluded.since, abandoned = 0",
         writer.own("sidecar"),
         writer.unpacked("$3", &["id", "fence", "event_id", "key", "state", "after", "attempts", "code", "error"]),
         layout.table.quoted(),

@@ -4,20 +4,29 @@ use std::sync::Arc;
 
 use super::claim::{self, Claims, claimable};
 use super::inside::{beside, or_beside};
-use super::{Writer, made, not_aside, open, pending};
+use super::{Writer, made, not_aside, open, order_key, pending};
+use crate::ground::Dialect;
 use crate::layout::{Claim, Layout, Name, Place};
 
 /// Columns of a read before those of the event: the row's id, its failed tries, the same as the side table counts them where
-/// the row does not, its place in the order.
-pub(crate) const READ_FIXED: usize = 4;
+/// the row does not, its place in the order, how many claims of it ran out.
+pub(crate) const READ_FIXED: usize = 5;
+/// Which of them is the last.
+pub(super) const ABANDONED: usize = 4;
 
 /// Statements that read.
 #[derive(Debug, Clone)]
 pub(crate) struct Takes {
-    /// Due rows from the front. `$1` layout, `$2` our clock, `$3` rows in hand, `$4` how many.
+    /// Due rows from the front; where relays share the table, only those that are fresh. `$1` layout, `$2` our clock, `$3` rows
+    /// in hand, `$4` how many.
     pub(crate) first: Arc<str>,
-    /// The same behind a place in the order: `$5`, a JSON list.
+    /// The same behind a place in the order: `$5`, a JSON list. `$6` route, `$7` how often its keys had been let go on when the
+    /// walk began: brings nothing when they were since.
     pub(crate) behind: Arc<str>,
+    /// Due rows from the front that have not failed before, and behind which no key waits. Values as for `first`.
+    pub(crate) fresh: Arc<str>,
+    /// Due rows that have failed before, where relays share the table. Values as for `first`.
+    pub(crate) again: Arc<str>,
     /// In how many microseconds the next row comes, if one does, and whether something is to be tried again. `$1` layout,
     /// `$2` our clock, `$3` rows in hand.
     pub(crate) waiting: Arc<str>,
@@ -36,14 +45,34 @@ pub(super) struct Reads {
 impl Takes {
     /// `blocks` says whether a row that waits for another try keeps its key waiting.
     pub(crate) fn new(layout: &Layout, writer: &Writer<'_>, blocks: bool) -> Self {
-        let reads = reads(layout, writer, blocks.then_some(Blocked::UntilDue));
-        let behind = self::reads(layout, writer, blocks.then_some(Blocked::UntilTaken));
+        let now = writer.now("$2");
+        let of = |blocked: Blocked| reads(layout, writer, blocks.then_some(blocked));
+        let any = made(any(layout, &of(Blocked::UntilDue)));
+        let (mut first, mut behind, mut fresh) =
+            (of(Blocked::UntilDue), of(Blocked::UntilSeenAnew), of(Blocked::UntilTaken));
+        let row = writer.text(&Place::column(layout.row.clone()));
+        fresh.conditions.push(writer.nothing_aside("$1", &format!("s.row_id = {row} and s.due is not null")));
+        if !layout.has_owner() {
+            // What has failed is read by itself. Somebody may have moved the time of its next try: then it counts as fresh.
+            let failed = writer.nothing_aside("$1", &format!("s.row_id = {row} and s.due <= {now}"));
+            first.conditions.push(failed.clone());
+            behind.conditions.push(failed);
+        }
+        behind.conditions.push(after(layout, writer));
+        behind.conditions.push(format!(
+            "exists (select 1 from {} r where r.name = $6 and r.unblocked = cast($7 as bigint))",
+            writer.own("adopted_route")
+        ));
+        let again = of(Blocked::UntilDue);
+        let limit = "cast($4 as integer)";
         Self {
-            first: made(read(layout, writer, &reads, false)),
-            behind: made(read(layout, writer, &behind, true)),
+            first: made(read(layout, writer, &first, limit)),
+            behind: made(read(layout, writer, &behind, limit)),
+            fresh: made(read(layout, writer, &fresh, limit)),
+            again: made(self::again(layout, writer, &again, limit)),
             waiting: made(waiting(layout, writer)),
-            any: made(any(layout, &reads)),
-            claims: layout.claimed().map(|claimed| Claims::new(layout, writer, &reads, claimed)),
+            any,
+            claims: layout.claimed().map(|claimed| Claims::new(layout, writer, (&first, &again), claimed)),
         }
     }
 }
@@ -51,10 +80,13 @@ impl Takes {
 /// For how long a failed row keeps its key waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Blocked {
-    /// A read from the front meets it first as soon as it is due.
+    /// A read from the front that brings failed rows too meets it first as soon as it is due.
     UntilDue,
-    /// A read that began behind it does not.
+    /// One that does not bring failed rows meets it never.
     UntilTaken,
+    /// Nor does one that began behind it. And it has walked past rows of the key: it may not bring later ones, though
+    /// somebody else has finished the failed one meanwhile.
+    UntilSeenAnew,
 }
 
 fn reads(layout: &Layout, writer: &Writer<'_>, blocked: Option<Blocked>) -> Reads {
@@ -63,33 +95,58 @@ fn reads(layout: &Layout, writer: &Writer<'_>, blocked: Option<Blocked>) -> Read
     let nothing = || "cast(null as text)".to_owned();
     let counted = beside(layout, writer, "cast(s.attempts as text)");
     let (attempts, counted) = match &layout.attempts {
+        // The column counts claims.
+        Some(place) if layout.claimed().is_some() => {
+            (super::settle::tried(writer, place), format!("coalesce({counted}, '0')"))
+        }
         Some(place) => (super::settle::tried(writer, place), or_beside(layout, writer, place, nothing(), &counted)),
         None => (nothing(), counted),
     };
-    let mut columns = vec![row_text.clone(), attempts, counted, place_in_order(layout, writer)];
+    let abandoned = layout.claimed().map(|_| beside(layout, writer, "cast(s.abandoned as text)"));
+    let abandoned = abandoned.unwrap_or_else(nothing);
+    let mut columns = vec![row_text.clone(), attempts, counted, place_in_order(layout, writer), abandoned];
     columns.extend(event_columns(layout, writer));
     let now = writer.now("$2");
     let mut conditions = vec![claimable(layout, writer, &now), due(layout, writer, &now, &row_text)];
     conditions.extend(not_aside(layout, writer, "$1"));
     conditions.push(format!("{row_text} not in {}", writer.listed("$3")));
-    let blocked = layout.order_key().zip(blocked);
-    conditions.extend(blocked.map(|(key, blocked)| not_blocked(layout, writer, key, blocked)));
+    let blocked = order_key(layout, writer).zip(blocked);
+    conditions.extend(blocked.map(|(key, blocked)| not_blocked(layout, writer, &key, blocked)));
     Reads { columns, conditions }
 }
 
-fn read(layout: &Layout, writer: &Writer<'_>, reads: &Reads, behind: bool) -> String {
-    let mut conditions = reads.conditions.clone();
-    if behind {
-        conditions.push(after(layout, writer));
-    }
-    let lock = if layout.claim == Claim::RowLocks { " for update of t skip locked" } else { "" };
+pub(super) fn read(layout: &Layout, writer: &Writer<'_>, reads: &Reads, limit: &str) -> String {
     format!(
-        "select {} from {} t where {} order by {} limit cast($4 as integer){lock}",
+        "select {} from {} t where {} order by {} limit {limit}{}",
         reads.columns.join(", "),
         layout.table.quoted(),
-        conditions.join(" and "),
-        in_order(layout, writer)
+        reads.conditions.join(" and "),
+        in_order(layout, writer),
+        lock(layout, writer)
     )
+}
+
+/// Rows that have failed and are due again, those first that have been for longest.
+pub(super) fn again(layout: &Layout, writer: &Writer<'_>, reads: &Reads, limit: &str) -> String {
+    format!(
+        "select {} from {} s join {} t on {} = {} where s.layout = $1 and s.due <= {} and {} order by s.due limit {limit}{}",
+        reads.columns.join(", "),
+        writer.own("sidecar"),
+        layout.table.quoted(),
+        writer.of(&layout.row),
+        writer.fitting(&layout.row, "s.row_id"),
+        writer.now("$2"),
+        reads.conditions.join(" and "),
+        lock(layout, writer)
+    )
+}
+
+/// What a read that takes rows for itself ends with. SQLite has one writer at a time.
+fn lock(layout: &Layout, writer: &Writer<'_>) -> &'static str {
+    match (&layout.claim, writer.dialect) {
+        (Claim::Lease, _) | (_, Dialect::Sqlite) => "",
+        (Claim::RowLocks | Claim::Columns(_), Dialect::Postgres) => " for update of t skip locked",
+    }
 }
 
 fn any(layout: &Layout, reads: &Reads) -> String {
@@ -116,11 +173,11 @@ pub(super) fn in_order(layout: &Layout, writer: &Writer<'_>) -> String {
 /// Where a row stands in the order, as a JSON list of texts.
 fn place_in_order(layout: &Layout, writer: &Writer<'_>) -> String {
     match writer.dialect {
-        crate::Dialect::Postgres => {
+        Dialect::Postgres => {
             let texts: Vec<String> = order(layout).iter().map(|name| format!("{}::text", writer.of(name))).collect();
             format!("jsonb_build_array({})::text", texts.join(", "))
         }
-        crate::Dialect::Sqlite => format!("json_array({})", in_order(layout, writer)),
+        Dialect::Sqlite => format!("json_array({})", in_order(layout, writer)),
     }
 }
 
@@ -130,8 +187,8 @@ fn after(layout: &Layout, writer: &Writer<'_>) -> String {
         .iter()
         .enumerate()
         .map(|(n, name)| match writer.dialect {
-            crate::Dialect::Postgres => writer.row_id(name, &format!("($5::jsonb ->> {n})")),
-            crate::Dialect::Sqlite => format!("json_extract($5, '$[{n}]')"),
+            Dialect::Postgres => writer.row_id(name, &format!("($5::jsonb ->> {n})")),
+            Dialect::Sqlite => format!("json_extract($5, '$[{n}]')"),
         })
         .collect();
     format!("({}) > ({})", in_order(layout, writer), values.join(", "))
@@ -157,19 +214,20 @@ fn next_attempt(layout: &Layout, writer: &Writer<'_>, place: &Place) -> String {
 }
 
 /// That no failed row of the key keeps the others waiting. One that is only scheduled for later has not failed.
-fn not_blocked(layout: &Layout, writer: &Writer<'_>, key: &Place, blocked: Blocked) -> String {
+fn not_blocked(layout: &Layout, writer: &Writer<'_>, key: &str, blocked: Blocked) -> String {
     let (head, now) = (writer.called("b"), writer.now("$2"));
     // What the side table remembers of rows that somebody else has finished or deleted counts no more.
     let is_head =
         format!("{} = {} and {}", head.of(&layout.row), writer.row_id(&layout.row, "s.row_id"), pending(layout, &head));
     let head_is = |more: &str| format!("exists (select 1 from {} b where {is_head}{more})", layout.table.quoted());
+    let not_in_hand = format!("s.row_id not in {}", writer.listed("$3"));
     let waits = match (blocked, &layout.next_attempt) {
-        (Blocked::UntilTaken, _) => format!("s.row_id not in {} and {}", writer.listed("$3"), head_is("")),
+        (Blocked::UntilSeenAnew, _) => not_in_hand,
+        (Blocked::UntilTaken, _) => format!("{not_in_hand} and {}", head_is("")),
         (Blocked::UntilDue, Some(place)) => head_is(&format!(" and {} > {now}", next_attempt(layout, &head, place))),
         (Blocked::UntilDue, None) => format!("s.due > {now} and {}", head_is("")),
     };
-    let of_the_key = format!("s.key = {} and s.due is not null and s.blocks and {waits}", writer.text(key));
-    writer.nothing_aside("$1", &of_the_key)
+    writer.nothing_aside("$1", &format!("s.key = {key} and s.due is not null and s.blocks and {waits}"))
 }
 
 fn waiting(layout: &Layout, writer: &Writer<'_>) -> String {

@@ -148,6 +148,14 @@ impl Writer<'_> {
         }
     }
 
+    /// A moment so many microseconds, which come as text, before another.
+    pub(crate) fn before(&self, moment: &str, micros: &str) -> String {
+        match self.dialect {
+            Dialect::Postgres => format!("({moment} - cast({micros} as float8) * interval '1 microsecond')"),
+            Dialect::Sqlite => format!("(({moment}) - cast({micros} as integer))"),
+        }
+    }
+
     /// The time of the statement; `value` is the placeholder of our own clock, for databases that have none of use.
     pub(crate) fn now(&self, value: &str) -> String {
         match self.dialect {

@@ -5,38 +5,57 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::ground::{Dialect, Row, Statement};
+use crate::sql::Writer;
 use crate::store::{Inner, clock};
 
-/// Whether the route is paused, ours, free for us; its term; whether it is another's. `$1` route, `$2` boot, `$3` our clock.
+/// Whether a heartbeat holds. One that lies further ahead than its lease is of before the clock was set back.
+pub(crate) fn is_alive(relay: &str, now: &str) -> String {
+    format!("({relay}.alive_until > {now} and {relay}.seen_at - {now} <= {relay}.alive_until - {relay}.seen_at)")
+}
+
+/// Whether the route `r` may be taken by `$2`: nobody holds it, we do, or its holder is dead; and we live.
+fn is_free(writer: &Writer<'_>, now: &str) -> String {
+    let relay = writer.own("adopted_relay");
+    let (holder, ours) = (is_alive("h", now), is_alive("m", now));
+    format!(
+        "(r.holder is null or r.holder = $2 \
+           or not exists (select 1 from {relay} h where h.boot = r.holder and {holder})) \
+         and exists (select 1 from {relay} m where m.boot = $2 and {ours})"
+    )
+}
+
+/// Whether the route is paused, ours, free for us; its term; whether it is another's; how often its keys were let go on. `$1` route, `$2` boot, `$3` our clock.
 pub(crate) fn look(inner: &Inner, route: &str, boot: &str) -> Statement {
     let writer = inner.writer();
-    let (now, relay) = (writer.now("$3"), writer.own("adopted_relay"));
     let text = format!(
         "select case when r.paused_by is null then 'no' else 'yes' end, \
          case when r.holder = $2 then 'yes' else 'no' end, \
-         case when (r.holder is null or r.holder = $2 \
-           or not exists (select 1 from {relay} h where h.boot = r.holder and h.alive_until > {now})) \
-           and exists (select 1 from {relay} m where m.boot = $2 and m.alive_until > {now}) then 'yes' else 'no' end, \
-         cast(r.term as text), case when r.holder <> $2 then 'yes' else 'no' end \
+         case when {} then 'yes' else 'no' end, \
+         cast(r.term as text), case when r.holder <> $2 then 'yes' else 'no' end, cast(r.unblocked as text) \
          from {} r where r.name = $1 and $3 is not null",
+        is_free(&writer, &writer.now("$3")),
         writer.own("adopted_route")
     );
     Statement::new(text).bind(route).bind(boot).bind(clock())
 }
 
-/// Takes the route under the next term, if nobody alive holds it. Brings the term.
-pub(crate) fn acquire(inner: &Inner, route: &str, boot: &str) -> Statement {
+/// Takes the route under the next term, if nobody alive holds it. The last statement brings the term.
+pub(crate) fn acquire(inner: &Inner, route: &str, boot: &str) -> Vec<Statement> {
     let writer = inner.writer();
-    let (now, relay) = (writer.now("$3"), writer.own("adopted_relay"));
-    let text = format!(
-        "update {} as r set holder = $2, term = r.term + 1 where r.name = $1 and r.paused_by is null and $3 is not null \
-         and (r.holder is null or r.holder = $2 \
-           or not exists (select 1 from {relay} h where h.boot = r.holder and h.alive_until > {now})) \
-         and exists (select 1 from {relay} m where m.boot = $2 and m.alive_until > {now}) \
-         returning cast(term as text)",
-        writer.own("adopted_route")
+    let (routes, relays) = (writer.own("adopted_route"), writer.own("adopted_relay"));
+    let take = format!(
+        "update {routes} as r set holder = $2, term = r.term + 1 \
+         where r.name = $1 and r.paused_by is null and $3 is not null and {} returning cast(term as text)",
+        is_free(&writer, &writer.now("$3")),
     );
-    Statement::new(text).bind(route).bind(boot).bind(clock())
+    // Keeps the old holder from renewing until we have its route: one that renews meanwhile would look at the route before
+    // it is gone, and go on beside us. SQLite has one writer at a time.
+    let holder = format!(
+        "select h.boot from {relays} h where h.boot <> $2 and h.boot in (select r.holder from {routes} r where r.name = $1) \
+         for share"
+    );
+    let holder = (writer.dialect == Dialect::Postgres).then(|| Statement::new(holder).bind(route).bind(boot));
+    holder.into_iter().chain([Statement::new(take).bind(route).bind(boot).bind(clock())]).collect()
 }
 
 /// Gives the route up and leaves; the heartbeat goes with the last route.
@@ -49,10 +68,11 @@ pub(crate) fn release(inner: &Inner, route: &str, boot: &str) -> Vec<Statement> 
         Dialect::Sqlite => format!("update {relay} set routes = json_remove(routes, $1) where boot = $2"),
     };
     let gone = format!("delete from {relay} where boot = $1 and routes = '{{}}'");
+    // Heartbeats before routes, as who takes over locks them.
     vec![
-        Statement::new(free).bind(route).bind(boot),
         Statement::new(leave).bind(key(writer.dialect, route)).bind(boot),
         Statement::new(gone).bind(boot),
+        Statement::new(free).bind(route).bind(boot),
     ]
 }
 
@@ -126,10 +146,10 @@ pub(crate) fn registered(inner: &Inner, route: &str, boot: &str) -> Statement {
     };
     let text = format!(
         "select r.layout, r.destination, r.on_failure, r.on_dead, \
-         (select l.name || ' (' || l.boot || ')' from {} l where l.boot <> $2 and l.alive_until > {} and {serves} limit 1) \
+         (select l.name || ' (' || l.boot || ')' from {} l where l.boot <> $2 and {} and {serves} limit 1) \
          from {} r where r.name = $1 and $3 is not null",
         writer.own("adopted_relay"),
-        writer.now("$3"),
+        is_alive("l", &writer.now("$3")),
         writer.own("adopted_route")
     );
     Statement::new(text).bind(route).bind(boot).bind(clock())
@@ -155,7 +175,8 @@ pub(crate) async fn join(inner: &Inner, relay: &RelayIdentity, route: &RouteDefi
     let statements = vec![register(inner, route), registered(inner, &route.name, &relay.boot)];
     let found = inner.ground.run("register", statements).await?;
     let there = found.get(1).and_then(|rows| rows.first()).ok_or_else(|| not_registered(&route.name, "register"))?;
-    let mut statements = Vec::new();
+    // Heartbeats before routes, as who takes over locks them.
+    let mut statements = vec![heartbeat(inner, relay, &route.name, &RouteHealth::running())];
     if let Some(old) = differs(inner, route, there) {
         if let Some(other) = there.get(4).cloned().flatten() {
             let message = format!(
@@ -167,7 +188,6 @@ pub(crate) async fn join(inner: &Inner, relay: &RelayIdentity, route: &RouteDefi
         }
         statements.push(change(inner, route));
     }
-    statements.push(heartbeat(inner, relay, &route.name, &RouteHealth::running()));
     inner.ground.run("register", statements).await.map(drop)
 }
 

@@ -8,17 +8,30 @@ use postroom_core::{Schema, SchemaStatus, SchemaStep, StoreError, StoreErrorKind
 use crate::ground::{Dialect, Ground, Statement};
 use crate::layout::{Layout, Name, TableName};
 
-/// A step for each database. A released step is never edited.
+/// A step for each database, and what undoes it. A released step is never edited.
 struct Step {
     name: &'static str,
-    postgres: &'static str,
-    sqlite: &'static str,
+    postgres: [&'static str; 2],
+    sqlite: [&'static str; 2],
 }
 
 /// Step n stands at n − 1.
 const STEPS: &[Step] = &[
-    Step { name: "beside adopted tables", postgres: include_str!("postgres.sql"), sqlite: include_str!("sqlite.sql") },
-    Step { name: "replays and tokens", postgres: include_str!("postgres_2.sql"), sqlite: include_str!("sqlite_2.sql") },
+    Step {
+        name: "beside adopted tables",
+        postgres: [include_str!("postgres.sql"), include_str!("postgres.down.sql")],
+        sqlite: [include_str!("sqlite.sql"), include_str!("sqlite.down.sql")],
+    },
+    Step {
+        name: "replays and tokens",
+        postgres: [include_str!("postgres_2.sql"), include_str!("postgres_2.down.sql")],
+        sqlite: [include_str!("sqlite_2.sql"), include_str!("sqlite_2.down.sql")],
+    },
+    Step {
+        name: "abandoned claims",
+        postgres: [include_str!("postgres_3.sql"), include_str!("postgres_3.down.sql")],
+        sqlite: [include_str!("sqlite_3.sql"), include_str!("sqlite_3.down.sql")],
+    },
 ];
 
 /// The version this build needs.
@@ -56,22 +69,15 @@ impl AdoptedSchema {
 
     /// What brings tables of this version to the one this build needs.
     fn script(&self, version: i64) -> String {
-        let schema = Name::new(self.ground.schema()).quoted();
-        let text = |(_, step): (i64, &Step)| match self.ground.dialect() {
-            Dialect::Postgres => step.postgres.replace("{schema}", &schema),
-            Dialect::Sqlite => step.sqlite.to_owned(),
-        };
-        missing(version).map(text).collect::<Vec<_>>().join("\n")
+        missing(version).map(|(_, step)| self.texts(step)[0].clone()).collect::<Vec<_>>().join("\n")
     }
 
-    /// What undoes one step.
-    fn undo(&self, step: i64) -> String {
+    /// What does a step here, and what undoes it.
+    fn texts(&self, step: &Step) -> [String; 2] {
         let schema = Name::new(self.ground.schema()).quoted();
-        match (self.ground.dialect(), step) {
-            (Dialect::Postgres, 1) => include_str!("postgres.down.sql").replace("{schema}", &schema),
-            (Dialect::Postgres, _) => include_str!("postgres_2.down.sql").replace("{schema}", &schema),
-            (Dialect::Sqlite, 1) => include_str!("sqlite.down.sql").to_owned(),
-            (Dialect::Sqlite, _) => include_str!("sqlite_2.down.sql").to_owned(),
+        match self.ground.dialect() {
+            Dialect::Postgres => step.postgres.map(|text| text.replace("{schema}", &schema)),
+            Dialect::Sqlite => step.sqlite.map(str::to_owned),
         }
     }
 
@@ -163,7 +169,8 @@ impl Schema for AdoptedSchema {
     async fn down(&self) -> Result<Vec<SchemaStep>, StoreError> {
         let version = self.version().await?;
         let Some(step) = missing(0).find(|(number, _)| *number == version) else { return Ok(Vec::new()) };
-        self.ground.script("migrate", self.undo(version)).await?;
+        let [_, undo] = self.texts(step.1);
+        self.ground.script("migrate", undo).await?;
         Ok(vec![described(step, false)])
     }
 }

@@ -95,7 +95,7 @@ fn judge(routes: &[RouteStatus], args: &CheckArgs) -> (Level, String, Vec<RouteS
     let of = |route: &RouteStatus| {
         let oldest = Duration::try_from_secs_f64(route.oldest_due_seconds).unwrap_or_default();
         match route.state {
-            RouteState::Down | RouteState::Halted => Level::Critical,
+            RouteState::Down | RouteState::Halted | RouteState::CountsDiffer => Level::Critical,
             _ if oldest > args.crit => Level::Critical,
             RouteState::Misconfigured | RouteState::Disabled | RouteState::BreakerOpen | RouteState::Orphan => {
                 Level::Warning

@@ -15,6 +15,8 @@ use super::Sample;
 
 /// The route of the table.
 pub(super) const ROUTE: &str = "orders";
+/// The lease of relays.
+pub(super) const LEASE: Duration = Duration::from_secs(30);
 
 /// A table of one kind.
 pub struct Bench {
@@ -38,7 +40,12 @@ impl Bench {
 
     /// The same tables, which something was done to, under another layout.
     pub(super) async fn reopened(&self, layout: Layout) -> Self {
-        Self::with(self.sample, Arc::clone(&self.ground), layout).await
+        self.by(Arc::clone(&self.ground), layout).await
+    }
+
+    /// The same tables by another way.
+    pub(super) async fn by(&self, ground: Arc<dyn Ground>, layout: Layout) -> Self {
+        Self::with(self.sample, ground, layout).await
     }
 
     async fn with(sample: Sample, ground: Arc<dyn Ground>, layout: Layout) -> Self {
@@ -55,6 +62,14 @@ impl Bench {
         }
     }
 
+    /// Inserts rows of a place in the order, a name and a key each, all at once.
+    pub async fn insert_all(&self, rows: &[(usize, String, String)]) {
+        let insert = |(n, id, key): &(usize, String, String)| {
+            self.sample.insert(self.ground.dialect(), *n, id, Some(key.as_str()))
+        };
+        self.execute(&rows.iter().map(insert).collect::<Vec<_>>().join("; ")).await;
+    }
+
     /// Inserts a row of this name, the n-th in order.
     pub async fn insert_one(&self, n: usize, id: &str, key: Option<&str>) {
         self.execute(&self.sample.insert(self.ground.dialect(), n, id, key)).await;
@@ -68,6 +83,19 @@ impl Bench {
     /// Moves the time of a row's next try, as an operator may.
     pub async fn reschedule(&self, id: &str, time: &str) {
         self.execute(&self.sample.reschedule(self.ground.dialect(), id, time)).await;
+    }
+
+    /// Makes every row due that waits for its time.
+    pub async fn all_are_due(&self) {
+        self.execute(&self.sample.all_are_due(self.ground.dialect())).await;
+    }
+
+    /// The rows that the side table knows, by their ids.
+    pub async fn beside(&self) -> Vec<String> {
+        let table = if self.ground.dialect() == Dialect::Postgres { "postroom.sidecar" } else { "postroom_sidecar" };
+        let query = Statement::new(format!("select row_id from {table} order by 1"));
+        let found = self.ground.look("test", vec![query]).await.unwrap();
+        found.into_iter().flatten().filter_map(|row| row.into_iter().next().flatten()).collect()
     }
 
     pub async fn execute(&self, sql: &str) {
@@ -114,16 +142,20 @@ impl Bench {
         Worker(self.source(name, route).await.unwrap())
     }
 
-    /// The same, or why there is none.
-    pub(super) async fn source(&self, name: &str, route: RouteDefinition) -> Result<Arc<dyn Source>, StoreError> {
-        let relay = RelayIdentity {
-            name: name.to_owned(),
-            boot: format!("{name}-boot"),
-            version: "test".to_owned(),
-            lease: Duration::from_secs(30),
-        };
-        self.store.source(&relay, &route).await
+    /// A relay whose lease is as short as that.
+    pub async fn worker_for(&self, name: &str, lease: Duration) -> Worker {
+        let relay = RelayIdentity { lease, ..identity(name) };
+        Worker(self.store.source(&relay, &RouteDefinition::new(ROUTE)).await.unwrap())
     }
+
+    /// A relay that serves the route as it defines it, or why there is none.
+    pub(super) async fn source(&self, name: &str, route: RouteDefinition) -> Result<Arc<dyn Source>, StoreError> {
+        self.store.source(&identity(name), &route).await
+    }
+}
+
+fn identity(name: &str) -> RelayIdentity {
+    RelayIdentity { name: name.to_owned(), boot: format!("{name}-boot"), version: "test".to_owned(), lease: LEASE }
 }
 
 async fn open(layout: Layout, ground: Arc<dyn Ground>) -> Adopted {
@@ -174,8 +206,8 @@ impl Worker {
         self.0.settle(&settlements).await.unwrap()
     }
 
-    pub async fn renew(&self) {
-        self.0.renew(&RouteHealth::running()).await.unwrap();
+    pub async fn renew(&self) -> Standing {
+        self.0.renew(&RouteHealth::running()).await.unwrap().standing
     }
 }
 

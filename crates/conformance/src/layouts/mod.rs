@@ -9,6 +9,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::missing_panics_doc, reason = "a suite fails by panicking")]
 
 mod bench;
+pub mod clocks;
 pub mod delivering;
 pub mod failing;
 pub mod odd;

@@ -252,6 +252,29 @@ impl Sample {
         format!("update {table} set {change} where {row} = '{id}'")
     }
 
+    /// The SQL that makes every row due that waits for its time, wherever that stands.
+    pub fn all_are_due(self, dialect: Dialect) -> String {
+        let table = self.in_sql(dialect);
+        let (beside, past) = match dialect {
+            Dialect::Postgres => ("postroom.sidecar", "'2026-01-01 00:00:00Z'"),
+            Dialect::Sqlite => ("postroom_sidecar", "1767225600000000"),
+        };
+        let beside = format!("update {beside} set due = {past} where due is not null");
+        match (self, dialect) {
+            (Self::Words | Self::Quoted | Self::Locks, _) => {
+                let column = self.column("available_at").quoted();
+                format!("{beside}; update {table} set {column} = '2026-01-01 00:00:00'")
+            }
+            (Self::Inside, Dialect::Postgres) => {
+                format!("{beside}; update {table} set payload = payload - 'outbox_next_attempt_at'")
+            }
+            (Self::Inside, Dialect::Sqlite) => {
+                format!("{beside}; update {table} set payload = json_remove(payload, '$.outbox_next_attempt_at')")
+            }
+            (Self::Stamp | Self::Flag | Self::Presence | Self::Queue, _) => beside,
+        }
+    }
+
     /// A query for a row's state as people see it: pending, done, dead, gone.
     pub fn seen(self, dialect: Dialect, id: &str) -> String {
         let table = self.in_sql(dialect);

@@ -22,16 +22,7 @@ pub async fn relays_share_the_rows_and_none_has_what_another_has(bench: &Bench) 
 
 /// Makes every claim look this old.
 async fn age(bench: &Bench, by: Duration) {
-    let seconds = by.as_secs();
-    let sql = match bench.ground.dialect() {
-        postroom_adopted::Dialect::Postgres => {
-            format!("update public.outbox set updated_at = updated_at - interval '{seconds} s'")
-        }
-        postroom_adopted::Dialect::Sqlite => {
-            format!("update outbox set updated_at = strftime('%Y-%m-%dT%H:%M:%fZ', updated_at, '-{seconds} seconds')")
-        }
-    };
-    bench.execute(&sql).await;
+    super::clocks::claims(bench, -i64::try_from(by.as_secs()).unwrap()).await;
 }
 
 pub async fn a_claim_that_is_not_renewed_is_anybodys_and_its_settle_changes_nothing(bench: &Bench) {
@@ -42,7 +33,7 @@ pub async fn a_claim_that_is_not_renewed_is_anybodys_and_its_settle_changes_noth
     assert!(idle.deliveries.is_empty() && idle.next_due.is_some_and(|due| due > Duration::from_secs(30)));
     age(bench, Duration::from_secs(61)).await;
     let again = second.take().await.deliveries;
-    assert_eq!((ids(&again), again[0].attempts), (vec!["row-0"], 1), "it counts as a try");
+    assert_eq!((ids(&again), again[0].attempts), (vec!["row-0"], 0), "nobody knows that it was tried");
     first.settle([(&taken[0], dead(1))]).await;
     assert_eq!(bench.seen("row-0").await, "claimed", "the first claim is over");
     second.settle([(&again[0], delivered())]).await;
@@ -66,13 +57,81 @@ pub async fn a_row_that_is_claimed_too_often_is_given_up(bench: &Bench) {
     bench.insert(1, None).await;
     for n in 0..CLAIMS_MAX {
         let taken = bench.worker(&format!("w-{n}")).await.take().await.deliveries;
-        assert_eq!((taken.len(), taken[0].attempts), (1, n));
+        assert_eq!((taken.len(), taken[0].attempts), (1, 0));
         age(bench, Duration::from_secs(61)).await;
     }
     assert!(bench.worker("last").await.take_all().await.is_empty());
     assert_eq!(bench.seen("row-0").await, "dead");
     let letters = bench.desk.dead(&Selection::default(), 0, 10).await.unwrap();
     assert_eq!(letters[0].code.as_deref(), Some("layout.abandoned"));
+}
+
+pub async fn claims_that_come_back_untried_count_as_no_try(bench: &Bench) {
+    bench.insert(1, None).await;
+    // Twice as often as claims may run out: by a relay that gives rows back, by one that stops, by one that does both.
+    for n in 0..2 * CLAIMS_MAX {
+        let worker = bench.worker(&format!("w-{n}")).await;
+        let taken = worker.take().await.deliveries;
+        assert_eq!((ids(&taken), taken[0].attempts), (vec!["row-0"], 0), "claim {n}");
+        if n % 3 != 1 {
+            worker.settle([(&taken[0], Verdict::Returned)]).await;
+        }
+        if n % 3 != 0 {
+            worker.0.release().await.unwrap();
+        }
+    }
+    let worker = bench.worker("last").await;
+    let taken = worker.take().await.deliveries;
+    worker.settle([(&taken[0], delivered())]).await;
+    assert_eq!(bench.seen("row-0").await, "done");
+    let claims = bench.column("cast(attempts as text)", "event_log").await;
+    assert_eq!(claims, [(2 * CLAIMS_MAX + 1).to_string()], "the column counts claims, as it always did");
+    let status = &bench.desk.routes().await.unwrap()[0].status;
+    assert_eq!((status.delivered, status.dead), (1, 0));
+}
+
+pub async fn failed_tries_are_counted_apart_from_claims(bench: &Bench) {
+    bench.insert(1, None).await;
+    for n in 0..3 {
+        let worker = bench.worker(&format!("w-{n}")).await;
+        let untried = worker.take().await.deliveries;
+        assert_eq!(untried[0].attempts, n, "untried");
+        worker.settle([(&untried[0], Verdict::Returned)]).await;
+        let taken = worker.take().await.deliveries;
+        assert_eq!(taken[0].attempts, n);
+        worker.settle([(&taken[0], retry(n + 1, Duration::ZERO))]).await;
+        worker.0.release().await.unwrap();
+    }
+    let worker = bench.worker("last").await;
+    let taken = worker.take().await.deliveries;
+    assert_eq!(taken[0].attempts, 3);
+    let timeline = bench.desk.event("row-0", false).await.unwrap().unwrap();
+    let tries: Vec<u32> = timeline.routes[0].attempts.iter().map(|attempt| attempt.attempt).collect();
+    assert_eq!(tries, [1, 2, 3]);
+    worker.settle([(&taken[0], dead(4))]).await;
+    let letters = bench.desk.dead(&Selection::default(), 0, 10).await.unwrap();
+    assert_eq!(letters[0].attempts, 4);
+    assert_eq!(bench.column("cast(attempts as text)", "event_log").await, ["7"], "claims");
+}
+
+pub async fn a_verdict_ends_the_count_of_claims_that_ran_out(bench: &Bench) {
+    bench.insert(1, None).await;
+    for n in 0..2 * CLAIMS_MAX {
+        let worker = bench.worker(&format!("w-{n}")).await;
+        let taken = worker.take().await.deliveries;
+        assert_eq!(ids(&taken), ["row-0"], "claim {n}");
+        if n % CLAIMS_MAX == CLAIMS_MAX - 1 {
+            worker.settle([(&taken[0], retry(taken[0].attempts + 1, Duration::ZERO))]).await;
+        } else {
+            age(bench, Duration::from_secs(61)).await;
+        }
+    }
+    let worker = bench.worker("last").await;
+    let taken = worker.take().await.deliveries;
+    assert_eq!(taken[0].attempts, 2);
+    worker.settle([(&taken[0], delivered())]).await;
+    assert_eq!(bench.seen("row-0").await, "done");
+    assert!(bench.beside().await.is_empty(), "nothing is left of it");
 }
 
 pub async fn finished_rows_are_in_the_log_with_their_errors(bench: &Bench) {

@@ -20,9 +20,15 @@ macro_rules! layout_suite {
                 a_claim_that_is_not_renewed_is_anybodys_and_its_settle_changes_nothing
                 a_claim_that_is_renewed_stays
                 a_row_that_is_claimed_too_often_is_given_up
+                claims_that_come_back_untried_count_as_no_try
+                failed_tries_are_counted_apart_from_claims
+                a_verdict_ends_the_count_of_claims_that_ran_out
                 finished_rows_are_in_the_log_with_their_errors
                 what_comes_back_untried_may_be_claimed_at_once
                 a_release_gives_claims_back_at_once
+            }
+            clocks {
+                a_claim_of_before_the_clock_was_set_back_is_anybodys
             }
         );
         mod odd {
@@ -77,6 +83,7 @@ macro_rules! layout_suite {
                 failing {
                     a_failed_row_waits_for_its_time_with_its_attempts
                     a_hundred_rows_in_back_off_do_not_stand_in_the_way
+                    fresh_rows_come_at_once_though_many_failed_ones_are_due
                     a_dead_row_is_a_dead_letter_and_never_comes_again_by_itself
                     a_row_that_holds_no_event_is_a_dead_letter_and_the_others_go_on
                 }
@@ -99,6 +106,9 @@ macro_rules! layout_suite {
                 sharing {
                     relays_share_the_rows_and_none_has_what_another_has
                 }
+                clocks {
+                    relays_that_have_been_gone_for_a_day_are_forgotten
+                }
             );
             $crate::layout_suite!(@cases $harness; $sample; $($own)*);
         }
@@ -118,6 +128,12 @@ macro_rules! layout_suite {
                     what_somebody_else_did_to_a_row_in_flight_stays
                     a_row_that_was_set_back_while_it_was_on_its_way_is_tried_anew
                 }
+                clocks {
+                    a_dead_relay_of_before_the_clock_was_set_back_holds_nothing
+                    a_relay_that_lives_on_when_the_clock_is_set_back_keeps_the_table
+                    a_clock_set_forward_ends_the_lease_and_what_its_holder_still_writes_is_void
+                    relays_that_have_been_gone_for_a_day_are_forgotten
+                }
                 failing {
                     a_failed_row_waits_for_its_time_with_its_attempts
                     a_failed_row_keeps_its_key_waiting_and_no_other
@@ -126,6 +142,7 @@ macro_rules! layout_suite {
                     where_failures_are_skipped_the_key_goes_on
                     a_head_that_is_given_up_lets_its_key_go_on
                     a_hundred_rows_in_back_off_do_not_stand_in_the_way
+                    fresh_rows_come_at_once_though_many_failed_ones_are_due
                     a_dead_row_is_a_dead_letter_and_never_comes_again_by_itself
                     a_second_death_brings_the_letter_in_the_tables_own_table_up_to_date
                     a_row_that_holds_no_event_is_a_dead_letter_and_the_others_go_on

@@ -204,6 +204,26 @@ async fn a_cut_after_matching_bytes_keeps_the_reply_from_the_client() {
 }
 
 #[tokio::test]
+async fn from_matching_bytes_on_a_hold_keeps_everything_from_both_and_closes_nothing() {
+    let (mut echo, proxy) = pair().await;
+    let (mut client, mut other) = (connect(&proxy).await, connect(&proxy).await);
+    round_trip(&mut client, b"start ").await;
+    round_trip(&mut other, b"more ").await;
+    proxy.set(Mode::HoldAt(Trigger::Bytes(b"stop".to_vec()))).await;
+    client.write_all(b"stop").await.unwrap();
+    proxy.until(|counts| counts.swallowed == 4).await;
+    echo.has(b"start more stop").await;
+    // Also what others say, and that they leave.
+    other.write_all(b"never").await.unwrap();
+    proxy.until(|counts| counts.swallowed == 9).await;
+    drop(client);
+    assert_eq!(proxy.counts().ended, 0);
+    echo.has(b"start more stop").await;
+    proxy.set(Mode::Pass).await;
+    is_reset(&mut other).await;
+}
+
+#[tokio::test]
 async fn a_script_goes_on_with_each_connection_that_is_hit() {
     let (_echo, proxy) = pair().await;
     proxy.play(vec![Mode::Reset, Mode::CutAfter(3), Mode::Pass]).await;

@@ -175,6 +175,12 @@ pub(super) const SECTION: Section = Section {
             next: "the message has the reason; `postroom route show ROUTE`",
         },
         Code {
+            code: "doctor.counts_differ",
+            kind: "problem",
+            cause: "the events up to the position of a lane are not as many as the route has accounted for: events may have been passed",
+            next: "`postroom audit` shows the counts; `postroom store repair` delivers events that were passed",
+        },
+        Code {
             code: "doctor.route_orphan",
             kind: "warning",
             cause: "a route is registered that neither the configuration nor a live relay has: it keeps events from being removed",

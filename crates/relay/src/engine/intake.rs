@@ -126,6 +126,7 @@ impl Engine {
             Ok(lease) => {
                 // Ownership first: a lease that had run out may have cost us lanes. A take on its way may have found that out,
                 // so that the store has nothing new to say of it here.
+                self.differs.clone_from(&lease.standing.differs);
                 self.stand(lease.standing);
                 if self.timing.has_run_out(now, self.clock.now()) {
                     self.doubts.raise();
@@ -249,6 +250,8 @@ impl Engine {
             RouteState::Paused
         } else if self.trouble.as_ref().is_some_and(|(since, _)| now >= *since + TROUBLE_MIN) {
             RouteState::Down
+        } else if self.differs.is_some() {
+            RouteState::CountsDiffer
         } else {
             match self.breaker.phase(now) {
                 BreakerPhase::Closed | BreakerPhase::Ramp { .. } => RouteState::Running,
@@ -258,6 +261,7 @@ impl Engine {
         };
         let note = match state {
             RouteState::Halted => self.halted.clone().unwrap_or_default(),
+            RouteState::CountsDiffer => self.differs.clone().unwrap_or_default(),
             RouteState::Down => self.trouble.as_ref().map(|(_, why)| why.clone()).unwrap_or_default(),
             RouteState::BreakerOpen | RouteState::HalfOpen => self.outage.clone(),
             _ => String::new(),

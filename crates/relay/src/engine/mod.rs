@@ -116,6 +116,8 @@ pub(crate) struct Engine {
     stands_by: bool,
     // Why the store reads no further; only a take knows.
     halted: Option<String>,
+    // Which counts differ; only a renewal knows.
+    differs: Option<String>,
     health: RouteHealth,
     outage: String,
     // How often the breaker has opened; how many of `flights` were sent since.
@@ -215,6 +217,7 @@ pub(crate) async fn serve(run: RouteRun, around: Surroundings, stop: Cancellatio
         standing: Standing::default(),
         stands_by: false,
         halted: None,
+        differs: None,
         health: RouteHealth::running(),
         outage: String::new(),
         epoch: 0,

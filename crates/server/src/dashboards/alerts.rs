@@ -93,7 +93,7 @@ pub const ALERTS: &[Alert] = &[
     },
     Alert {
         name: "OutboxRouteMisconfigured",
-        expr: "max by (store, route) (postroom_route_state{state=~\"misconfigured|disabled|halted\"}) == 1",
+        expr: "max by (store, route) (postroom_route_state{state=~\"misconfigured|disabled|halted|counts_differ\"}) == 1",
         holds: "1m",
         severity: Severity::Ticket,
         summary: "Route {{ $labels.route }} of store {{ $labels.store }} cannot work as it is.",

@@ -96,6 +96,10 @@ fn about_route(fleet: &Fleet<'_>, alive: &[&RelayRow], route: &RouteDetail) -> O
             let (state, note) = (state.as_str().replace('_', " "), &route.status.note);
             return Some(Found::problem("doctor.route_stopped", format!("route {name} is {state}: {note}")));
         }
+        RouteState::CountsDiffer => {
+            let message = format!("route {name} may have passed events: {}", route.status.note);
+            return Some(Found::problem("doctor.counts_differ", message).mend("postroom store repair"));
+        }
         RouteState::Running | RouteState::HalfOpen if served && fleet.owned => {}
         _ => return None,
     }

@@ -14,20 +14,28 @@ use super::pool::Pool;
 use crate::error::Fault;
 use crate::options::{Pooler, PostgresOptions};
 
-/// How long a server may take to let us in.
+/// How long a server may take to let us in and say what it is: one that never answers must not end the search.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Settings of our own sessions. Behind a pooler they would stay with strangers.
 ///
 /// Compiling a statement to machine code takes longer than any of ours runs. A leaf that was empty when a statement was
 /// planned may be full by now: an index is the better guess. Every statement is meant for one plan, whatever its parameters:
 /// making it anew each time would cost more than most of them.
-const SETTINGS: [(&str, &str); 6] = [
+///
+/// A client may vanish without a word: stopped, cut off, without power. What it holds must be free soon, so a transaction may
+/// not stand idle for longer than others wait for a lock, an answer must be acknowledged in time, and a silent connection is
+/// asked whether anybody is there. A transaction that works is never ended by these.
+const SETTINGS: [(&str, &str); 10] = [
     ("jit", "off"),
     ("enable_seqscan", "off"),
     ("plan_cache_mode", "force_generic_plan"),
     ("statement_timeout", "19s"),
     ("lock_timeout", "10s"),
-    ("idle_in_transaction_session_timeout", "30s"),
+    ("idle_in_transaction_session_timeout", "8s"),
+    ("tcp_user_timeout", "10s"),
+    ("tcp_keepalives_idle", "10s"),
+    ("tcp_keepalives_interval", "5s"),
+    ("tcp_keepalives_count", "3"),
 ];
 /// The same where nothing may take long, or more than one processor.
 const LOOKING: [(&str, &str); 3] =
@@ -65,12 +73,17 @@ impl Servers {
     pub(super) async fn reach(&self, pooler: Pooler) -> Result<(PgConnectOptions, bool), StoreError> {
         let mut first = None;
         for options in &self.all {
-            match try_one(options).await {
-                Ok(conn) => {
-                    let pooled = pooled(options, conn, pooler).await?;
-                    let unnamed = options.clone().statement_cache_capacity(0);
-                    return Ok((if pooled { unnamed } else { options.clone() }, pooled));
+            let conn = match try_one(options).await {
+                Ok(conn) => conn,
+                Err(error) => {
+                    first = first.or(Some(error));
+                    continue;
                 }
+            };
+            match within(options, pooled(options, conn, pooler)).await {
+                Ok(true) => return Ok((options.clone().statement_cache_capacity(0), true)),
+                Ok(false) => return Ok((options.clone(), false)),
+                Err(error) if error.kind == StoreErrorKind::Refused => return Err(error),
                 Err(error) => first = first.or(Some(error)),
             }
         }
@@ -85,8 +98,7 @@ impl Servers {
         let (servers, callers, ours) = (self.clone(), callers.clone(), ours.map(Arc::clone));
         tokio::spawn(async move {
             for options in &servers.all {
-                if let Ok(conn) = try_one(options).await {
-                    let _ = conn.close().await;
+                if try_one(options).await.is_ok() {
                     // Where it is changes, how we use it does not.
                     let there = callers.connect_options();
                     callers.set_connect_options((*there).clone().host(options.get_host()).port(options.get_port()));
@@ -101,12 +113,23 @@ impl Servers {
     }
 }
 
-pub(super) async fn try_one(options: &PgConnectOptions) -> Result<PgConnection, StoreError> {
+/// A connection to a server that is a primary and new enough.
+async fn try_one(options: &PgConnectOptions) -> Result<PgConnection, StoreError> {
+    within(options, ask_one(options)).await
+}
+
+/// Does something that a server may keep us waiting with for ever, for as long as we wait to be let in.
+async fn within<T>(
+    options: &PgConnectOptions,
+    work: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    let done = tokio::time::timeout(CONNECT_TIMEOUT, work).await;
+    done.unwrap_or_else(|_| Err(Fault::TimedOut.at("connect", &place(options))))
+}
+
+async fn ask_one(options: &PgConnectOptions) -> Result<PgConnection, StoreError> {
     let at = place(options);
-    let mut conn = match tokio::time::timeout(CONNECT_TIMEOUT, options.connect()).await {
-        Ok(connected) => connected.map_err(|e| Fault::from(e).at("connect", &at))?,
-        Err(_) => return Err(Fault::TimedOut.at("connect", &at)),
-    };
+    let mut conn = options.connect().await.map_err(|e| Fault::from(e).at("connect", &at))?;
     let row = sqlx::raw_sql("select pg_is_in_recovery(), current_setting('server_version_num')::int4")
         .fetch_one(&mut conn)
         .await

@@ -45,7 +45,7 @@ impl Lane {
             term: row.try_get("term")?,
             start_hwm: row.try_get("start_hwm")?,
             start_pending: row.try_get("start_pending")?,
-            position: Position { hwm, pending: pending.into_iter().zip(los).collect() },
+            position: Position { hwm, pending: pending.into_iter().zip(los).collect(), drawn: 0 },
             unsettled,
             counts: counts(row)?,
         })

@@ -106,7 +106,7 @@ pub(super) async fn save(
 pub(super) fn lane(row: &PgRow) -> Result<(Lane, Vec<(i64, i64)>), sqlx::Error> {
     let (pending, los): (Vec<i64>, Vec<i64>) = (row.try_get("pending")?, row.try_get("los")?);
     let pending: BTreeMap<i64, i64> = pending.into_iter().zip(los).collect();
-    let position = Position { hwm: row.try_get("hwm")?, pending };
+    let position = Position { hwm: row.try_get("hwm")?, pending, drawn: 0 };
     let counts = Counts {
         base: row.try_get("base")?,
         seen: row.try_get("seen")?,

@@ -7,14 +7,18 @@ use sqlx::Row as _;
 
 use super::hand::Hand;
 use super::lane::{Lane, Wish};
-use super::leaves::Leaves;
-use super::read::{self, Moment, Question, Texts, Window};
+use super::partitions::{Greatest, Partitions};
+use super::read::{self, Brought, Moment, Question, Texts, Window};
 use super::{Reader, Reading, Shared, State};
 use crate::database::{Kind, joined};
 use crate::error::Fault;
+use crate::events::{COLUMNS, Logged};
 
 /// Most and fewest fresh rows per lane and read.
 const READ_ROWS: RangeInclusive<usize> = 64..=1024;
+
+/// Most rows of each lane that one look at a partition of the past brings.
+const PASSED_ROWS: i64 = 1_000;
 
 /// Most bytes of payloads that one read may bring; what is larger than its share is loaded when it is handed out.
 const READ_BYTES: usize = 32 << 20;
@@ -53,7 +57,9 @@ impl State {
     /// The lanes to read on in, if one of them has fewer than `low` rows left: all that have room, because lanes are read
     /// together.
     pub(super) fn unread(&self, open: &[i16], low: usize, reach: Reach) -> Vec<i16> {
-        let goes_on = |lane: &&Lane| open.contains(&lane.number) && lane.full.is_empty() && !lane.complete;
+        let swept = |lane: &Lane| self.sweeping.as_ref().is_none_or(|sweeping| !sweeping.concerns(lane.number));
+        let goes_on =
+            |lane: &&Lane| open.contains(&lane.number) && lane.full.is_empty() && !lane.complete && swept(lane);
         let lanes: Vec<&Lane> = self.lanes.values().filter(goes_on).collect();
         if !lanes.iter().any(|lane| lane.again.is_empty() && lane.ready.len() < low) {
             return Vec::new();
@@ -140,34 +146,38 @@ impl Shared {
             rows: i64::try_from(rows).unwrap_or(i64::MAX),
             window,
             clock: self.inner.clock(),
+            drawn: state.end,
             ring: self.inner.ring,
         };
         let terms = lanes.iter().map(|lane| (lane.number, lane.term)).collect();
-        let (sql, count) = (&self.inner.db.sql, self.inner.ring.leaves);
-        let reader =
-            state.reader.get_or_insert_with(|| Reader { leaves: Leaves::all(count), texts: Texts::of(sql, 0..count) });
+        let (sql, ring) = (&self.inner.db.sql, self.inner.ring);
+        let reader = state.reader.get_or_insert_with(|| Reader {
+            partitions: Partitions::all(ring.leaves, ring.segment),
+            texts: Texts::of(sql, 0..ring.leaves),
+        });
         let (inner, text) = (Arc::clone(&self.inner), reader.texts.form(&question));
-        let leaves = reader.leaves.clone();
+        let partitions = reader.partitions.clone();
         let task = tokio::spawn(async move {
             let read = inner.db.attempt("take", Kind::Statements, move |session| {
                 Box::pin(async move { read::read(session, text, &question).await })
             });
             read.await
         });
-        Reading { begun, terms, leaves, windowed, task }
+        Reading { begun, terms, partitions, windowed, task }
     }
 
     /// Takes over what a read brought; says how many rows came.
     async fn end_read(&self, state: &mut State, reading: Reading, hand: &mut Hand) -> Result<usize, Fault> {
-        let Reading { begun, terms, leaves, windowed, task } = reading;
+        let Reading { begun, terms, partitions, windowed, task } = reading;
         let (moment, brought) = joined(task.await, "take")??;
         if state.server.is_some_and(|server| !server.is(moment.started)) {
             return Err(Fault::Moved);
         }
-        if !leaves.has(moment.current) {
-            // The clock has jumped to a leaf that was left out: what was read may not be all.
-            state.reader = None;
-            return Ok(1);
+        if !partitions.covered(moment.segment) {
+            // Nothing was read for more than a segment, or the clock has jumped: the partitions that were left out may hold
+            // numbers above the positions by now. The read is thrown away, and the next one leaves nothing out.
+            state.begin_anew();
+            return Ok(1 + self.passed(state, hand).await?);
         }
         let wish = Wish { filter: &self.route.filter, start_at: state.start_at, now: state.now };
         let now_seen = self.inner.tail.end(begun, moment.snapshot.clone());
@@ -184,16 +194,21 @@ impl Shared {
         }
         // Where there are few numbers, only going through the index finds the next ones.
         state.sparse = windowed && count < self.reach().window_rows_min();
-        self.leave_out(state, &moment).await?;
-        Ok(count)
+        self.begin_sweep(state, &moment.snapshot);
+        if partitions.follows(moment.segment) && !partitions.check_is_due() {
+            self.leave_out(state, &moment).await?;
+        } else {
+            state.begin_anew();
+        }
+        Ok(count + self.passed(state, hand).await?)
     }
 
-    /// Leaves leaves out that have nothing left for our lanes.
+    /// Leaves partitions out that have nothing left for our lanes.
     async fn leave_out(&self, state: &mut State, moment: &Moment) -> Result<(), Fault> {
         let Some(reader) = &mut state.reader else { return Ok(()) };
-        let before: Vec<i16> = reader.leaves.open().collect();
-        if let Some(leaf) = reader.leaves.note(moment.current, &moment.snapshot) {
-            let text = include_str!("../sql/greatest.sql").replace("{leaf}", &leaf.to_string());
+        let before: Vec<i16> = reader.partitions.open().collect();
+        if let Some(partition) = reader.partitions.note(moment.segment, &moment.snapshot) {
+            let text = include_str!("../sql/greatest.sql").replace("{partition}", &partition.to_string());
             let text: Arc<str> = self.inner.db.sql.made(&text).into();
             let numbers: Vec<i16> = state.lanes.keys().copied().collect();
             let rows = self
@@ -207,14 +222,77 @@ impl Shared {
                 .await?;
             let number =
                 |row: &sqlx::postgres::PgRow| Ok((row.try_get(0)?, row.try_get::<Option<i64>, _>(1)?.unwrap_or(0)));
-            reader.leaves.learn(leaf, rows.iter().map(number).collect::<Result<_, sqlx::Error>>()?);
+            reader.partitions.learn(partition, rows.iter().map(number).collect::<Result<_, sqlx::Error>>()?);
         }
         let positions: Vec<_> = state.lanes.values().map(|lane| (lane.number, &lane.position)).collect();
-        reader.leaves.drop_done(&positions);
-        if !reader.leaves.open().eq(before) {
-            reader.texts = Texts::of(&self.inner.db.sql, reader.leaves.open());
+        reader.partitions.leave_out(&positions);
+        if !reader.partitions.open().eq(before) {
+            reader.texts = Texts::of(&self.inner.db.sql, reader.partitions.open());
         }
         Ok(())
+    }
+
+    /// Reads events that were appended to partitions while they were left out, and so were passed; says how many. That takes a
+    /// clock that jumped ahead and back between two reads.
+    async fn passed(&self, state: &mut State, hand: &mut Hand) -> Result<usize, Fault> {
+        let mut passed = 0;
+        while let Some((partition, greatest)) = state.unchecked.pop() {
+            passed += self.passed_in(state, partition, greatest, hand).await?;
+        }
+        Ok(passed)
+    }
+
+    async fn passed_in(
+        &self,
+        state: &mut State,
+        partition: i16,
+        mut greatest: Greatest,
+        hand: &mut Hand,
+    ) -> Result<usize, Fault> {
+        let columns = format!("{COLUMNS}, case when octet_length(l.payload) <= $5 then l.payload end");
+        let text = include_str!("../sql/passed.sql").replace("{partition}", &partition.to_string());
+        let text: Arc<str> = self.inner.db.sql.made(&text.replace("{columns}", &columns)).into();
+        let mut passed = 0;
+        loop {
+            let hwm = |number: &i16| state.lanes.get(number).map_or(0, |lane| lane.position.hwm);
+            let (lanes, numbers): (Vec<i16>, Vec<i64>) = greatest.iter().unzip();
+            let (hwms, text): (Vec<i64>, _) = (lanes.iter().map(hwm).collect(), Arc::clone(&text));
+            let rows = self
+                .inner
+                .db
+                .attempt("take", Kind::Statements, move |session| {
+                    Box::pin(async move {
+                        let statement = session.sql.query_made(text).bind(lanes).bind(numbers).bind(hwms);
+                        let statement = statement.bind(PASSED_ROWS).bind(super::own::INLINE);
+                        Ok(statement.fetch_all(&mut *session.conn).await?)
+                    })
+                })
+                .await?;
+            if rows.is_empty() {
+                return Ok(passed);
+            }
+            greatest.clear();
+            let wish = Wish { filter: &self.route.filter, start_at: state.start_at, now: state.now };
+            for row in &rows {
+                let row = Logged::read(row)?;
+                greatest.insert(row.lane, row.seq);
+                let Some(lane) = state.lanes.get_mut(&row.lane) else { continue };
+                if lane.position.is_unseen(row.tx, row.seq) {
+                    continue;
+                }
+                passed += 1;
+                let (number, position) = (row.lane, lane.position.clone());
+                let one = Brought { lane: number, position, rows: vec![row], late: 1, complete: lane.complete };
+                hand.aside.extend(lane.apply(one, wish));
+            }
+            tracing::warn!(
+                store = self.inner.name,
+                route = self.route.name,
+                partition,
+                events = passed,
+                "events were appended to a partition of the past: the server's clock was moved; they are delivered now"
+            );
+        }
     }
 }
 

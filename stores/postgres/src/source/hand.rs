@@ -35,11 +35,25 @@ pub(super) struct Hand {
     bytes: usize,
     pub(super) chosen: Vec<Chosen>,
     pub(super) aside: Vec<Aside>,
+    /// Keys of which this take has parked an event that is not written yet. They stay blocked until the take ends, whatever the
+    /// table says: a settle may remove the event that blocked them between two questions of one take.
+    parked: HashSet<String>,
 }
 
 impl Hand {
     pub(super) fn new(budget: Budget) -> Self {
-        Self { rows: budget.rows, bytes: budget.bytes, chosen: Vec::new(), aside: Vec::new() }
+        Self { rows: budget.rows, bytes: budget.bytes, chosen: Vec::new(), aside: Vec::new(), parked: HashSet::new() }
+    }
+
+    /// Parks an event behind an earlier one of its key.
+    fn park(&mut self, lane: &mut Lane, row: &Logged, now: i64) {
+        self.parked.extend(row.event.ordering_key().map(str::to_owned));
+        self.aside.push(lane.put_aside(row, now));
+    }
+
+    /// Whether this take has parked an event of the key.
+    fn has_parked(&self, key: Option<&str>) -> bool {
+        !self.parked.is_empty() && key.is_some_and(|key| self.parked.contains(key))
     }
 
     /// Whether one of this size still fits; a first one always does.
@@ -84,9 +98,8 @@ impl Shared {
         for number in lanes {
             let Some(lane) = state.lanes.get_mut(number) else { continue };
             for (seq, row) in std::mem::take(&mut lane.again) {
-                if blocked.contains(&seq) {
-                    let aside = lane.put_aside(&row, state.now);
-                    hand.aside.push(aside);
+                if blocked.contains(&seq) || hand.has_parked(row.event.ordering_key()) {
+                    hand.park(lane, &row, state.now);
                 } else if !all {
                     lane.again.insert(seq, row);
                 } else if let Err(row) = hand.choose(lane, row) {
@@ -98,14 +111,23 @@ impl Shared {
         Ok(all)
     }
 
-    /// Hands out parked deliveries whose time has come. Says whether all of them fit.
-    pub(super) async fn due(&self, state: &mut State, lanes: Vec<i16>, hand: &mut Hand) -> Result<bool, Fault> {
-        if !hand.has_room() {
+    /// Hands out parked deliveries whose time has come, `share` at most. Says whether all of them fit.
+    pub(super) async fn due(
+        &self,
+        state: &mut State,
+        lanes: Vec<i16>,
+        share: usize,
+        hand: &mut Hand,
+    ) -> Result<bool, Fault> {
+        let mut share = share.min(hand.rows);
+        if share == 0 || !hand.has_room() {
             return Ok(false);
         }
-        let in_hand: Vec<i64> = state.out.keys().filter(|handle| **handle < 0).map(|handle| -handle).collect();
+        let chosen = hand.chosen.iter().map(|one| one.handle);
+        let in_hand: Vec<i64> =
+            state.out.keys().copied().chain(chosen).filter(|handle| *handle < 0).map(|handle| -handle).collect();
         // Of each lane its share and one more, which tells whether there is more.
-        let limit = hand.rows.min(super::take::ROWS_MAX) / lanes.len().max(1) + 1;
+        let limit = share.min(super::take::ROWS_MAX) / lanes.len().max(1) + 1;
         let (route, text, now) = (self.route.name.clone(), Arc::clone(&self.texts.due), state.now);
         let rows = self
             .inner
@@ -123,9 +145,10 @@ impl Shared {
             let logged = Logged::read(row)?;
             let Some(lane) = state.lanes.get(&logged.lane) else { continue };
             *found.entry(logged.lane).or_default() += 1;
-            if !hand.fits(logged.bytes()) {
+            if share == 0 || !hand.fits(logged.bytes()) {
                 return Ok(false);
             }
+            share -= 1;
             hand.chosen.push(Chosen {
                 handle: -row.try_get::<i64, _>(20)?,
                 term: lane.term,
@@ -238,9 +261,8 @@ impl Answers {
         for _ in 0..share {
             let Some(row) = lane.ready.pop_front() else { return Left::Nothing };
             let asked = self.asked.contains(&row.seq);
-            if self.blocked.contains(&row.seq) {
-                let aside = lane.put_aside(&row, now);
-                hand.aside.push(aside);
+            if self.blocked.contains(&row.seq) || hand.has_parked(row.event.ordering_key()) {
+                hand.park(lane, &row, now);
                 continue;
             }
             if !asked && lane.may_block(row.event.ordering_key()) {
@@ -248,7 +270,7 @@ impl Answers {
                 return Left::NoPlace;
             }
             if asked && let Some(key) = row.event.ordering_key() {
-                // It is later than all that was put aside, so nothing of its key is.
+                // It is later than every parked event of its key, and the table has none; nor has this take.
                 lane.unblocks(key);
             }
             if let Err(row) = hand.choose(lane, row) {
@@ -281,4 +303,31 @@ pub(super) fn handed(chosen: Vec<Chosen>) -> (Vec<Delivery>, Vec<(i64, Out)>) {
         })
         .collect();
     (deliveries, out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::lane::Counts;
+    use super::super::position::Position;
+    use super::*;
+
+    fn row(seq: i64, key: &str) -> Logged {
+        let event = Arc::new(Event::new("t").key(key));
+        Logged { lane: 0, seq, tx: 1, appended_at: 0, event, missing: None }
+    }
+
+    /// Event 79 of key k was read late and parked behind an earlier one. A settle has removed that one since, so the table says
+    /// that 80 may go: it must not, because 79 is not written yet.
+    #[test]
+    fn a_key_that_this_take_has_parked_is_blocked_until_the_take_ends_whatever_the_table_says() {
+        let mut hand = Hand::new(Budget { rows: 10, bytes: 1 << 20 });
+        let mut lane = Lane::taken(0, 1, Position::default(), Counts::default());
+        lane.ready.extend([row(80, "k"), row(81, "free"), row(82, "k")]);
+        hand.park(&mut lane, &row(79, "k"), 0);
+        let answers = Answers { asked: [80, 82].into(), blocked: HashSet::new() };
+        assert!(answers.hand_out(&mut lane, 10, 0, &mut hand) == Left::Nothing);
+        let parked: Vec<i64> = hand.aside.iter().map(|one| one.seq).collect();
+        let chosen: Vec<i64> = hand.chosen.iter().map(|one| one.logged.seq).collect();
+        assert_eq!((parked, chosen), (vec![79, 80, 82], vec![81]));
+    }
 }

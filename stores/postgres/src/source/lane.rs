@@ -9,6 +9,7 @@ use super::position::Position;
 use super::read::Brought;
 use super::tail::Seen;
 use super::unsettled::Unsettled;
+use super::verify::Counted;
 use crate::events::Logged;
 
 /// Cumulative counts of a lane, as the checkpoint has them.
@@ -60,6 +61,8 @@ pub(super) struct Lane {
     pub(super) shared: bool,
     /// Since when counts differ from what is written.
     pub(super) unwritten_since: Option<i64>,
+    /// Up to where its rows were counted.
+    pub(super) counted: Option<Counted>,
 }
 
 /// An event to be put aside.

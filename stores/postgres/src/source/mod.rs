@@ -9,17 +9,19 @@ mod failures;
 mod forward;
 mod hand;
 mod lane;
-mod leaves;
 mod own;
+mod partitions;
 pub(crate) mod position;
 mod pulse;
 pub(crate) mod read;
 mod receipts;
 mod settle;
 mod standing;
+mod sweep;
 mod tail;
 mod take;
 pub(crate) mod unsettled;
+mod verify;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -42,11 +44,14 @@ use crate::store::Inner;
 use crate::{identity, routes};
 use checkpoint::Writer;
 use lane::{Lane, Out};
-use leaves::Leaves;
+use partitions::Partitions;
 pub(crate) use pulse::Pulse;
 use standing::Server;
 pub(crate) use tail::Tail;
 use watch::Watch;
+
+/// How long a renewal waits for a take to look whether counts differ.
+const DIFFERS_WAIT: Duration = Duration::from_millis(500);
 
 /// One route of this store as one relay sees it.
 pub(crate) struct PostgresSource(Arc<Shared>);
@@ -62,6 +67,8 @@ struct Shared {
     outcomes: SyncMutex<Vec<settle::Outcome>>,
     /// Lanes we own and under which terms: what a renewal may look at without waiting for a take.
     terms: SyncMutex<BTreeMap<i16, i64>>,
+    /// Which counts differed when that was last asked, in words.
+    differs: SyncMutex<Option<String>>,
     texts: Texts,
 }
 
@@ -74,10 +81,16 @@ struct Texts {
 /// What the relay knows of its lanes.
 #[derive(Default)]
 struct State {
-    /// Which leaves are read, and the statement for them; none before the first read and when lanes were taken.
+    /// Which partitions are read, and the statements for them; none before the first read, when lanes were taken, and after a read
+    /// that did not follow the last one.
     reader: Option<Reader>,
+    /// Partitions that a reader left out before it began anew, with the greatest numbers that it knew of them: events between those
+    /// and the positions were passed.
+    unchecked: Vec<(i16, partitions::Greatest)>,
     /// A read behind what waits to be handed out.
     ahead: Option<Reading>,
+    /// A look for late rows of transactions that were open for long. Its lanes are not read meanwhile.
+    sweeping: Option<sweep::Sweeping>,
     lanes: BTreeMap<i16, Lane>,
     /// In the engine's hands: positive handles are numbers of the log, negative ones parked rows.
     out: HashMap<i64, Out>,
@@ -101,6 +114,7 @@ struct State {
     sparse: bool,
     /// When the first of what this take put aside becomes due.
     parked_due: Option<i64>,
+    verification: verify::Verification,
     /// Which lane goes first; moves on with every take, so that none starves.
     turn: usize,
 }
@@ -110,15 +124,24 @@ struct Reading {
     begun: tail::Begun,
     /// Its lanes, and under which terms they were ours.
     terms: BTreeMap<i16, i64>,
-    leaves: Leaves,
+    partitions: Partitions,
     windowed: bool,
     task: JoinHandle<Result<(read::Moment, Vec<read::Brought>), Fault>>,
 }
 
 /// Where a reader looks.
 struct Reader {
-    leaves: Leaves,
+    partitions: Partitions,
     texts: read::Texts,
+}
+
+impl State {
+    /// The next read looks into all partitions.
+    fn begin_anew(&mut self) {
+        if let Some(reader) = self.reader.take() {
+            self.unchecked.extend(reader.partitions.into_left_out());
+        }
+    }
 }
 
 impl PostgresSource {
@@ -129,8 +152,8 @@ impl PostgresSource {
         let texts = Texts { again: made(include_str!("../sql/again.sql")), due: made(include_str!("../sql/due.sql")) };
         inner.pulse.listen(&route.name);
         let (route, state, writing) = (Arc::new(route), Arc::default(), Arc::default());
-        let (terms, outcomes) = (SyncMutex::default(), SyncMutex::default());
-        Self(Arc::new(Shared { inner, relay, route, state, writing, outcomes, terms, texts }))
+        let (terms, outcomes, differs) = (SyncMutex::default(), SyncMutex::default(), SyncMutex::default());
+        Self(Arc::new(Shared { inner, relay, route, state, writing, outcomes, terms, differs, texts }))
     }
 }
 
@@ -151,7 +174,8 @@ impl Shared {
 
     fn own(&self, state: &mut State, lane: Lane) {
         self.terms().insert(lane.number, lane.term);
-        (state.quiet, state.reader) = (None, None);
+        state.quiet = None;
+        state.begin_anew();
         state.lanes.insert(lane.number, lane);
     }
 
@@ -166,6 +190,11 @@ impl Shared {
     fn drop_lane(&self, state: &mut State, number: i16) -> Option<Lane> {
         self.terms().remove(&number);
         state.quiet = None;
+        // Whoever owns the lane next reads all partitions.
+        state.begin_anew();
+        for (_, greatest) in &mut state.unchecked {
+            greatest.remove(&number);
+        }
         state.out.retain(|_, out| out.lane != number);
         state.handing.retain(|(_, out)| out.lane != number);
         state.lanes.remove(&number)
@@ -177,8 +206,17 @@ impl Shared {
             self.lose(state, number);
         }
         // A read of before must not tell of another server, or fail, when the lanes are ours again: that would cost them twice.
-        state.ahead = None;
+        (state.ahead, state.sweeping) = (None, None);
         (state.server, state.quiet, state.halted) = (None, None, None);
+    }
+
+    /// Which counts of our lanes differ, in words. A renewal does not wait long for a take: the next one asks again.
+    async fn differs(&self) -> Option<String> {
+        if let Ok(mut state) = tokio::time::timeout(DIFFERS_WAIT, self.state.lock()).await {
+            let differs = self.verify(&mut state).await;
+            self.differs.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&differs);
+        }
+        self.differs.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The error of a piece of work; if nobody knows what became of it, memory is not to be trusted any more.
@@ -241,6 +279,7 @@ impl Source for PostgresSource {
             paused: found.paused,
             lanes: terms.iter().filter(|(lane, term)| ours(**lane, **term)).count(),
             lost: lost.map(|(lane, term)| LaneTerm { lane: lane.unsigned_abs().into(), term: *term }).collect(),
+            differs: self.0.differs().await,
             ..Standing::default()
         };
         Ok(Lease { valid_for: self.0.relay.lease, standing })

@@ -7,7 +7,7 @@ use futures_util::TryStreamExt as _;
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 
-use super::position::{Position, Snapshot};
+use super::position::{NEAR, Position, Snapshot};
 use crate::clock::Time;
 use crate::database::Session;
 use crate::error::Fault;
@@ -30,6 +30,8 @@ pub(crate) struct Question {
     pub(crate) inline: i32,
     /// The time, unless it is the database's.
     pub(crate) clock: Option<Time>,
+    /// A number that had been drawn before the read began.
+    pub(crate) drawn: i64,
     pub(crate) ring: Ring,
 }
 
@@ -52,19 +54,20 @@ impl Window {
     }
 }
 
-/// The statement in its two forms.
+/// The statement in its two forms, and the one that looks for late rows by transaction.
 #[derive(Debug)]
 pub(crate) struct Texts {
     plain: Arc<str>,
     windowed: Arc<str>,
+    pub(crate) sweep: Arc<str>,
 }
 
 /// When a read looked.
 #[derive(Debug)]
 pub(crate) struct Moment {
     pub(crate) snapshot: Snapshot,
-    /// The leaf that was current.
-    pub(crate) current: i16,
+    /// The segment that was current, counted from the epoch.
+    pub(crate) segment: i64,
     /// When the server that was read was started.
     pub(crate) started: i64,
 }
@@ -84,19 +87,25 @@ pub(crate) struct Brought {
 }
 
 impl Texts {
-    /// The statement for these leaves.
-    pub(crate) fn of(sql: &Sql, leaves: impl IntoIterator<Item = i16>) -> Self {
-        let each: Vec<String> = leaves.into_iter().map(|leaf| format!("select * from postroom.log_{leaf}")).collect();
-        let (columns, leaves) = (
-            format!("{COLUMNS}, case when octet_length(l.payload) <= $7 then l.payload end"),
-            each.join(" union all "),
-        );
-        let made = |apart: &str, together: &str| {
-            let text = include_str!("../sql/read.sql").replace("{apart}", apart).replace("{together}", together);
-            sql.made(&text.replace("{columns}", &columns).replace("{leaves}", &leaves)).into()
+    /// The statements for these partitions.
+    pub(crate) fn of(sql: &Sql, partitions: impl IntoIterator<Item = i16>) -> Self {
+        let numbers: Vec<i16> = partitions.into_iter().collect();
+        let all = |only: &str| {
+            let each: Vec<String> = numbers.iter().map(|n| format!("select * from postroom.log_{n}{only}")).collect();
+            each.join(" union all ")
         };
-        let windowed = made(" and i.lane <> all($11::int2[])", include_str!("../sql/window.sql"));
-        Self { plain: made("", ""), windowed }
+        let columns = format!("{COLUMNS}, case when octet_length(l.payload) <= $7 then l.payload end");
+        let made = |text: &str, only: &str| {
+            let text = text.replace("{columns}", &columns).replace("{partitions}", &all(only));
+            Arc::from(sql.made(&text.replace("{near}", &NEAR.to_string())))
+        };
+        let read = |apart: &str, together: &str| {
+            let text = include_str!("../sql/read.sql").replace("{apart}", apart).replace("{together}", together);
+            made(&text, "")
+        };
+        let windowed = read(" and i.lane <> all($10::int2[])", include_str!("../sql/window.sql"));
+        let sweep = made(include_str!("../sql/sweep.sql"), " where tx = any($5::int8[])");
+        Self { plain: read("", ""), windowed, sweep }
     }
 
     /// The form for this question.
@@ -132,8 +141,7 @@ pub(crate) async fn read(
         .bind(question.rows)
         .bind(question.inline)
         .bind(question.clock)
-        .bind(question.ring.segment)
-        .bind(question.ring.leaves);
+        .bind(question.ring.segment);
     if let Some(Window { lanes, above, upto }) = &question.window {
         let mut hwms = vec![None; usize::from(lanes.iter().max().map_or(0, |lane| lane.unsigned_abs())) + 1];
         for (lane, position) in question.lanes.iter().filter(|(lane, _)| lanes.contains(lane)) {
@@ -163,14 +171,14 @@ struct Lane {
 struct Found {
     lanes: BTreeMap<i16, (i64, Lane)>,
     snapshot: Option<Snapshot>,
-    current: i16,
+    segment: i64,
     started: i64,
 }
 
 impl Found {
     fn new(question: &Question) -> Self {
         let lanes = question.lanes.iter().map(|(lane, position)| (*lane, (position.hwm, Lane::default()))).collect();
-        Self { lanes, snapshot: None, current: 0, started: 0 }
+        Self { lanes, snapshot: None, segment: 0, started: 0 }
     }
 
     fn add(&mut self, row: &PgRow) -> Result<(), sqlx::Error> {
@@ -187,13 +195,14 @@ impl Found {
         } else {
             self.snapshot = Snapshot::parse(row.try_get_unchecked(7)?, row.try_get_unchecked(2)?);
             self.started = row.try_get_unchecked::<Time, _>(3)?.0;
-            self.current = i16::try_from(row.try_get_unchecked::<i32, _>(6)?).unwrap_or(0);
+            let segment = row.try_get_unchecked::<&str, _>(8)?.parse();
+            self.segment = segment.map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
         }
         Ok(())
     }
 
     fn sorted(self, question: &Question) -> Result<(Moment, Vec<Brought>), sqlx::Error> {
-        let Self { lanes, snapshot, current, started } = self;
+        let Self { lanes, snapshot, segment, started } = self;
         let snapshot = snapshot.ok_or_else(|| sqlx::Error::Decode("a read came without its snapshot".into()))?;
         let mut lanes: BTreeMap<i16, Lane> = lanes.into_iter().map(|(number, (_, lane))| (number, lane)).collect();
         let all = !cut(&mut lanes);
@@ -203,10 +212,11 @@ impl Found {
             .filter_map(|(number, position)| Some((*number, position, lanes.remove(number)?)))
             .map(|(number, position, lane)| {
                 let beyond = question.window.as_ref().is_some_and(|window| window.lanes.contains(&number));
-                brought(number, position, lane, &snapshot, all && !beyond, question.rows)
+                let limit = Limit { rows: question.rows, may_be_all: all && !beyond };
+                brought(number, position, lane, &snapshot, limit, question.drawn)
             })
             .collect();
-        Ok((Moment { snapshot, current, started }, brought))
+        Ok((Moment { snapshot, segment, started }, brought))
     }
 }
 
@@ -233,9 +243,17 @@ fn cut(lanes: &mut BTreeMap<i16, Lane>) -> bool {
     true
 }
 
-/// `may_be_all` says that fewer fresh rows than `limit` are all there are.
-fn brought(lane: i16, before: &Position, read: Lane, snapshot: &Snapshot, may_be_all: bool, limit: i64) -> Brought {
+/// How many fresh rows a read brings of a lane.
+struct Limit {
+    rows: i64,
+    /// Whether fewer than so many are all there are.
+    may_be_all: bool,
+}
+
+fn brought(lane: i16, before: &Position, read: Lane, snapshot: &Snapshot, limit: Limit, drawn: i64) -> Brought {
     let Lane { late: mut rows, mut fresh, swept } = read;
+    // The scan begins at the lowest lo of all that have ended; up to its own, a transaction has nothing unseen.
+    rows.retain(|row| before.pending.get(&row.tx).is_some_and(|lo| row.seq > *lo));
     rows.sort_unstable_by_key(|row| row.seq);
     fresh.sort_unstable_by_key(|row| row.seq);
     let late = rows.len();
@@ -243,8 +261,8 @@ fn brought(lane: i16, before: &Position, read: Lane, snapshot: &Snapshot, may_be
         let position = before.half_swept(snapshot, swept);
         return Brought { lane, position, rows, late, complete: false };
     }
-    let complete = may_be_all && i64::try_from(fresh.len()).unwrap_or(i64::MAX) < limit;
-    let position = before.advanced(snapshot, fresh.last().map(|row| row.seq));
+    let complete = limit.may_be_all && i64::try_from(fresh.len()).unwrap_or(i64::MAX) < limit.rows;
+    let position = before.advanced(snapshot, fresh.last().map(|row| row.seq), drawn);
     rows.append(&mut fresh);
     Brought { lane, position, rows, late, complete }
 }

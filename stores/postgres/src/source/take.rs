@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use postroom_core::{Budget, Standing, StoreError, Take, share_lanes};
 
@@ -16,6 +17,8 @@ use crate::error::Fault;
 
 /// Most rows of the log that one take decides about; the rest is for the next one.
 pub(super) const ROWS_MAX: usize = 20_000;
+/// How long a take reads on: settles wait for it.
+const READ_MAX: Duration = Duration::from_millis(200);
 
 impl Shared {
     pub(super) async fn take(self: &Arc<Self>, budget: Budget) -> Result<Take, StoreError> {
@@ -195,33 +198,45 @@ impl Shared {
         Ok(open)
     }
 
-    /// Chooses from what was seen before, what is due, and what is fresh, in this order: each may hold earlier events of a key
-    /// than the next. Says whether there is nothing more.
+    /// Chooses from what was seen before, what is due, and what is fresh. Each may hold earlier events of a key than the next, so
+    /// events seen before go first. Says whether there is nothing more.
     async fn choose(&self, state: &mut State, found: &Found, open: &[i16], hand: &mut Hand) -> Result<bool, Fault> {
-        let mut all = self.again(state, open, hand).await?;
+        let all = self.again(state, open, hand).await? && self.share_room(state, found, open, hand).await?;
+        self.load(&mut hand.chosen).await?;
+        Ok(all)
+    }
+
+    /// Chooses due events and fresh ones, half of each where there are enough of both. Says whether there is nothing more.
+    async fn share_room(&self, state: &mut State, found: &Found, open: &[i16], hand: &mut Hand) -> Result<bool, Fault> {
         let is_due = |row: &&standing::LaneRow| open.contains(&row.lane) && row.due.is_some_and(|due| due <= found.now);
         let due: Vec<i16> = found.lanes.iter().filter(is_due).map(|row| row.lane).collect();
-        if all && !due.is_empty() {
-            all = self.due(state, due, hand).await?;
+        // Half of the room, rounded up every other time: with room for one, they take turns.
+        let share = (hand.rows() + state.turn % 2) / 2;
+        let mut all_due = due.is_empty() || self.due(state, due.clone(), share, hand).await?;
+        let all_fresh = self.fresh(state, open, hand).await?;
+        if !all_due && all_fresh && hand.has_room() {
+            all_due = self.due(state, due, hand.rows(), hand).await?;
         }
-        let mut seen = 0;
-        // Late rows come back through `again`, so they are looked at before what was read behind them.
-        while all {
-            all = self.again(state, open, hand).await? && self.ready(state, open, hand).await?;
-            if !all || !hand.has_room() || seen >= ROWS_MAX {
+        Ok(all_due && all_fresh)
+    }
+
+    /// Reads on and chooses from what was read. Says whether there is nothing more.
+    async fn fresh(&self, state: &mut State, open: &[i16], hand: &mut Hand) -> Result<bool, Fault> {
+        let (began, mut seen, mut all) = (Instant::now(), 0, true);
+        loop {
+            self.end_sweep(state, hand).await?;
+            // Late rows come back through `again`, so they are looked at before what was read behind them.
+            all &= self.again(state, open, hand).await? && self.ready(state, open, hand).await?;
+            if !all || !hand.has_room() || seen >= ROWS_MAX || began.elapsed() >= READ_MAX {
                 let more = |lane: &super::Lane| open.contains(&lane.number) && lane.full.is_empty() && !lane.complete;
-                let rest = state.lanes.values().any(more);
-                all &= !rest;
-                break;
+                return Ok(all && !state.lanes.values().any(more));
             }
             let lanes = state.unread(open, 1, self.reach());
             if lanes.is_empty() {
-                break;
+                return Ok(state.sweeping.is_none());
             }
             seen += self.go_on(state, &lanes, hand).await?.max(1);
         }
-        self.load(&mut hand.chosen).await?;
-        Ok(all)
     }
 
     /// When something parked in our lanes becomes due next.

@@ -1,12 +1,12 @@
 //! Another server: a promoted standby that knows less, a standby instead of the primary, a session that may not write.
 
-use postroom_conformance::servers::proxy::Mode;
+use postroom_conformance::servers::proxy::{Mode, Trigger};
 use postroom_conformance::servers::{Cluster, Database, FaultProxy, Servers};
 use postroom_core::{Store as _, StoreErrorKind};
 use postroom_postgres::{Postgres, PostgresOptions};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, Row as _};
 
-use crate::bench::{Bench, LEASE, Worker, append, delivered, events, ids, wait_for};
+use crate::bench::{Bench, LEASE, PATIENCE, Worker, append, delivered, events, ids, wait_for};
 
 async fn ask(url: &str, text: &str) -> String {
     let mut conn = PgConnection::connect(url).await.unwrap();
@@ -78,6 +78,45 @@ async fn a_standby_is_refused_alone_and_passed_over_in_a_list() {
     let store = Postgres::open(PostgresOptions::new("main", "").urls(urls)).await.unwrap();
     let mut worker = Worker::on(&store, LEASE).await;
     worker.until(3).await;
+}
+
+/// A server that lets clients in and never answers this.
+fn silent_at(statement: &str) -> Mode {
+    Mode::HoldAt(Trigger::Statement(statement.to_owned()))
+}
+
+/// H-10
+#[tokio::test]
+async fn a_server_that_lets_us_in_and_never_answers_is_passed_over_in_a_list() {
+    let bench = Bench::new().await;
+    let proxy = FaultProxy::to_postgres(Servers::find().port("postgres")).await;
+    let urls = [proxy.url("postgres"), Servers::find().postgres_url("postgres")];
+    for question in ["pg_is_in_recovery", "pg_backend_pid"] {
+        proxy.set(silent_at(question)).await;
+        let alone = bench.options.clone().urls(&urls[..1]);
+        let open = tokio::time::timeout(PATIENCE, Postgres::open(alone)).await.expect("it is given up");
+        assert_eq!(open.err().unwrap().kind, StoreErrorKind::Unreachable, "{question}");
+        proxy.set(silent_at(question)).await;
+        let listed = bench.options.clone().urls(&urls);
+        tokio::time::timeout(PATIENCE, Postgres::open(listed)).await.expect("it is passed over").unwrap();
+    }
+}
+
+/// H-10
+#[tokio::test]
+async fn the_search_for_the_primary_ends_at_no_server_that_never_answers() {
+    let bench = Bench::new().await;
+    let first = FaultProxy::to_postgres(Servers::find().port("postgres")).await;
+    let urls = [first.url("postgres"), Servers::find().postgres_url("postgres")];
+    let store = Postgres::open(bench.options.clone().urls(urls)).await.unwrap();
+    let mut worker = Worker::on(&store, LEASE).await;
+    bench.append(&events(0, 5)).await;
+    worker.until(5).await;
+    first.play(vec![Mode::Reset, silent_at("pg_is_in_recovery")]).await;
+    bench.append(&events(5, 5)).await;
+    worker.until(10).await;
+    worker.drain().await;
+    assert_eq!(bench.agrees().await, 10);
 }
 
 /// H-10

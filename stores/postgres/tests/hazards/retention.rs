@@ -222,3 +222,81 @@ async fn a_route_that_lags_keeps_its_leaf_until_it_has_read_it() {
     .await;
     assert_eq!(bench.agrees().await, 2 * n as u64);
 }
+
+/// Appends one event every 50 ms, from number `n` on, until then; the next number.
+async fn append_until(bench: &Bench, mut n: usize, until: Instant) -> usize {
+    while Instant::now() < until {
+        bench.append(&events(n, 1)).await;
+        n += 1;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    n
+}
+
+/// Lets a reader live until it leaves partitions out: takes and prunes for more than a turn of the ring. The next number.
+async fn settle_in(bench: &Bench, worker: &mut Worker) -> usize {
+    let turn = Instant::now() + SECOND * u32::from(LEAVES + 2);
+    let mut n = 0;
+    while Instant::now() < turn {
+        n = append_until(bench, n, Instant::now() + SECOND / 4).await;
+        worker.until(n).await;
+        bench.store.desk().prune(&short(), false).await.unwrap();
+    }
+    n
+}
+
+/// A reader follows the ring, then reads nothing for `segments` segments while events are appended; then it reads again.
+async fn paused_for(segments: u32, by_an_operator: bool) {
+    let bench = ring().await;
+    let mut worker = bench.worker().await;
+    let n = settle_in(&bench, &mut worker).await;
+    let desk = bench.store.desk();
+    if by_an_operator {
+        desk.pause("mailer", &ada()).await.unwrap();
+        worker.look(100).await.unwrap();
+    }
+    let n = append_until(&bench, n, Instant::now() + SECOND * segments).await;
+    if by_an_operator {
+        desk.resume("mailer", &ada()).await.unwrap();
+    }
+    worker.until(n).await;
+    assert_eq!((worker.came.len(), worker.twice()), (n, 0), "{segments} segments without a read");
+    assert_eq!(bench.agrees().await, n as u64);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_that_paused_for_any_number_of_segments_loses_nothing() {
+    let mut pauses = JoinSet::new();
+    for segments in 1..=u32::from(LEAVES) + 2 {
+        pauses.spawn(paused_for(segments, segments % 2 == 0));
+        pauses.spawn(paused_for(segments, segments % 2 == 1));
+    }
+    pauses.join_all().await;
+}
+
+/// What a server's clock that jumps ahead and back between two reads leaves: events in a partition that the reader left out.
+#[tokio::test]
+async fn events_in_a_partition_that_a_reader_left_out_are_found_and_delivered() {
+    let bench = Bench::with(|options| options.lanes(2).leaves(8).segment(SECOND)).await;
+    let mut worker = bench.worker().await;
+    let mut n = 0;
+    let turn = Instant::now() + 4 * SECOND;
+    while Instant::now() < turn {
+        n = append_until(&bench, n, Instant::now() + SECOND / 4).await;
+        worker.until(n).await;
+    }
+    // Four segments away is neither current nor next, and was left out for seconds; the reader goes on meanwhile.
+    bench
+        .sql(
+            "with s as materialized (select pg_current_xact_id()::text::int8 x), \
+             at as (select ((extract(epoch from clock_timestamp())::int8 + 4) % 8)::int2 seg) \
+             insert into postroom.log (seg, lane, tx, seq, id, type, key, occurred_at, payload) \
+             select at.seg, i % 2, s.x, nextval('postroom.log_seq'), 'jump-' || i, 'order.placed', 'jump-' || i, now(), '1' \
+             from s, at, generate_series(1, 6) i",
+        )
+        .await;
+    bench.append(&events(n, 20)).await;
+    worker.until(n + 26).await;
+    assert!((1..=6).all(|i| worker.came.get(&format!("jump-{i}")) == Some(&1)), "{:?}", worker.came);
+    assert_eq!(bench.agrees().await, (n + 26) as u64);
+}

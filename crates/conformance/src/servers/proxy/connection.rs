@@ -121,6 +121,9 @@ impl Pump<'_> {
             let chunk = &buffer[..read];
             let now = self.shared.now();
             let step = lock(self.conversation).step(self.direction, chunk, &now);
+            if let Some(generation) = step.hold {
+                self.shared.hold(generation);
+            }
             pause(&mut modes, &now, step.forward).await;
             to.write_all(&chunk[..step.forward]).await.map_err(|_| End::Gone)?;
             self.shared.count(|counts| {

@@ -10,11 +10,23 @@ pub(super) enum Direction {
     ToClient,
 }
 
-/// What is to be done with a chunk: send on its first bytes, swallow the others, then perhaps end the connection.
+/// What is to be done with a chunk: send on its first bytes, swallow the others, then perhaps end the connection, or hold all.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Step {
     pub(super) forward: usize,
     pub(super) end: Option<End>,
+    /// The mode of this generation becomes [`Mode::Hold`].
+    pub(super) hold: Option<u64>,
+}
+
+impl Step {
+    fn forward(forward: usize) -> Self {
+        Self { forward, end: None, hold: None }
+    }
+
+    fn end(forward: usize, end: Option<End>) -> Self {
+        Self { forward, end, hold: None }
+    }
 }
 
 /// One connection's memory.
@@ -29,7 +41,7 @@ pub(super) struct Conversation {
     passed: u64,
     /// The last bytes of the client, in which the searched ones may have begun.
     recent: Vec<u8>,
-    /// The trigger has gone through; the connection ends with the server's answer.
+    /// The trigger has gone through; the connection ends, or all are held, with the server's answer.
     awaited: Option<Awaited>,
     torn: bool,
 }
@@ -37,6 +49,8 @@ pub(super) struct Conversation {
 #[derive(Debug, Clone, Copy)]
 struct Awaited {
     generation: u64,
+    /// Whether the connections stay open.
+    holds: bool,
     /// How many times PostgreSQL has then been ready; any answer counts where we do not read along.
     ready: Option<u64>,
 }
@@ -90,41 +104,47 @@ impl Conversation {
         }
         if self.vanishes(now) {
             self.torn = true;
-            return Step { forward: 0, end: None };
+            return Step::forward(0);
         }
         match (&now.mode, found) {
             (Mode::CutAfter(limit), _) => {
                 let left = usize::try_from(limit.saturating_sub(self.passed)).unwrap_or(usize::MAX);
                 self.passed += chunk.len() as u64;
                 let end = (chunk.len() >= left).then_some(End::Cut(now.generation));
-                Step { forward: chunk.len().min(left), end }
+                Step::end(chunk.len().min(left), end)
             }
-            (Mode::CutAt(_, Moment::Before), Some(found)) => {
-                Step { forward: found.start, end: Some(End::Cut(now.generation)) }
+            (Mode::CutAt(_, Moment::Before), Some(found)) => Step::end(found.start, Some(End::Cut(now.generation))),
+            (Mode::CutAt(_, Moment::AfterReply) | Mode::HoldAt(_), Some(found)) => {
+                let holds = matches!(now.mode, Mode::HoldAt(_));
+                self.awaited = Some(Awaited { generation: now.generation, holds, ready: found.ready });
+                Step::forward(chunk.len())
             }
-            (Mode::CutAt(_, Moment::AfterReply), Some(found)) => {
-                self.awaited = Some(Awaited { generation: now.generation, ready: found.ready });
-                Step { forward: chunk.len(), end: None }
-            }
-            _ => Step { forward: chunk.len(), end: None },
+            _ => Step::forward(chunk.len()),
         }
     }
 
     /// The client may go on talking, and hears nothing.
-    fn while_awaited(&self, awaited: Awaited, direction: Direction, chunk: &[u8]) -> Step {
+    fn while_awaited(&mut self, awaited: Awaited, direction: Direction, chunk: &[u8]) -> Step {
         if direction == Direction::ToServer {
-            return Step { forward: chunk.len(), end: None };
+            return Step::forward(chunk.len());
         }
         let answered = match (awaited.ready, &self.postgres) {
             (Some(ready), Some(postgres)) => postgres.ready() >= ready,
             _ => true,
         };
-        Step { forward: 0, end: answered.then_some(End::Cut(awaited.generation)) }
+        if !awaited.holds {
+            return Step::end(0, answered.then_some(End::Cut(awaited.generation)));
+        }
+        self.torn = true;
+        if answered {
+            self.awaited = None;
+        }
+        Step { hold: answered.then_some(awaited.generation), ..Step::forward(0) }
     }
 
     fn client_says(&mut self, chunk: &[u8], mode: &Mode) -> Option<Found> {
         let executed = self.postgres.as_mut().map(|postgres| postgres.client_says(chunk)).unwrap_or_default();
-        let Mode::CutAt(trigger, _) = mode else { return None };
+        let (Mode::CutAt(trigger, _) | Mode::HoldAt(trigger)) = mode else { return None };
         if let Trigger::Bytes(wanted) = trigger {
             return self.search(chunk, wanted).map(|start| Found { start, ready: None });
         }

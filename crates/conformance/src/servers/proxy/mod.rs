@@ -97,7 +97,11 @@ impl FaultProxy {
     /// When a mode waits for a statement and the proxy does not read PostgreSQL's protocol.
     pub async fn play(&self, modes: Vec<Mode>) {
         for mode in &modes {
-            let needs_postgres = matches!(mode, Mode::CutAt(Trigger::Commit | Trigger::Statement(_), _));
+            let needs_postgres = matches!(
+                mode,
+                Mode::CutAt(Trigger::Commit | Trigger::Statement(_), _)
+                    | Mode::HoldAt(Trigger::Commit | Trigger::Statement(_))
+            );
             assert!(self.shared.reads_postgres || !needs_postgres, "{mode:?} needs FaultProxy::to_postgres");
         }
         *self.shared.script() = modes.into();
@@ -149,6 +153,17 @@ impl Shared {
 
     fn count(&self, change: impl FnOnce(&mut Counts)) {
         self.counts.send_modify(change);
+    }
+
+    /// A mode of this generation becomes [`Mode::Hold`].
+    fn hold(&self, generation: u64) {
+        self.now.send_if_modified(|now| {
+            let begins = now.generation == generation;
+            if begins {
+                *now = Now { mode: Mode::Hold, generation: generation + 1 };
+            }
+            begins
+        });
     }
 
     /// A mode of this generation has hit a connection.

@@ -26,6 +26,8 @@ pub enum Mode {
     HalfClose,
     /// A connection is closed at something the client sends.
     CutAt(Trigger, Moment),
+    /// The client vanishes at something it sends: when the server has answered it, [`Mode::Hold`] begins for all connections.
+    HoldAt(Trigger),
 }
 
 /// What in the client's stream is waited for.

@@ -22,6 +22,8 @@ enum Rule {
     IdAfterNumber,
     /// Fresh rows come beside a half-read `late`.
     FreshBesideHalfLate,
+    /// Newcomers are said to begin at the last number drawn before this read, not before the one that did not see them.
+    DrawnTooLate,
 }
 
 /// How large a case is.
@@ -84,6 +86,8 @@ struct Read {
     last: Option<i64>,
     swept: Option<i64>,
     starting: bool,
+    /// The last number drawn when it began.
+    drawn: i64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -207,13 +211,14 @@ impl World {
         let mut visible: Vec<(i64, i64)> = committed.flat_map(|w| w.numbers.iter().map(|n| (*n, w.id))).collect();
         visible.sort_unstable();
         let mut world = Self { reads: self.reads + 1, ..self.clone() };
+        let drawn = self.next_number - 1;
         if case.now && self.reads == 0 {
             world.before = visible.iter().map(|row| row.0).collect();
             let last = world.before.last().copied();
-            world.read = Some(Read { snapshot, rows: Vec::new(), last, swept: None, starting: true });
+            world.read = Some(Read { snapshot, rows: Vec::new(), last, swept: None, starting: true, drawn });
             return world;
         }
-        let Position { hwm, pending } = &self.position;
+        let Position { hwm, pending, .. } = &self.position;
         let (mut late, mut fresh): (Vec<i64>, Vec<i64>) = visible
             .iter()
             .filter(|(number, id)| number > hwm || pending.get(id).is_some_and(|lo| number > lo))
@@ -238,24 +243,27 @@ impl World {
         }
         let last = fresh.last().copied();
         late.append(&mut fresh);
-        world.read = Some(Read { snapshot, rows: late, last, swept, starting: false });
+        world.read = Some(Read { snapshot, rows: late, last, swept, starting: false, drawn });
         world
     }
 
     /// `above`, and with it the new position.
     fn read_ended(&self, rule: Rule) -> Self {
         let mut world = self.clone();
-        let Some(Read { mut snapshot, rows, last, swept, starting }) = world.read.take() else { return world };
+        let Some(Read { mut snapshot, rows, last, swept, starting, drawn }) = world.read.take() else { return world };
         if rule != Rule::WithoutAbove {
             snapshot.above = self.next_id - snapshot.xmax;
         }
-        let before = &self.position;
+        let before = &mut self.position.clone();
+        if rule == Rule::DrawnTooLate {
+            before.drawn = drawn;
+        }
         world.position = match swept {
             _ if starting => Position::at_start(last.unwrap_or_default(), &snapshot),
-            None => before.advanced(&snapshot, last),
+            None => before.advanced(&snapshot, last, drawn),
             Some(swept) if rule == Rule::FreshBesideHalfLate => {
                 let mut position = before.half_swept(&snapshot, swept);
-                let advanced = before.advanced(&snapshot, last);
+                let advanced = before.advanced(&snapshot, last, drawn);
                 position.pending.extend(advanced.pending);
                 Position { hwm: advanced.hwm, ..position }
             }

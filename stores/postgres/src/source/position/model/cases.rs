@@ -86,6 +86,11 @@ fn with_the_id_taken_after_the_number_events_are_lost() {
 }
 
 #[test]
+fn with_newcomers_that_begin_at_a_number_drawn_too_late_events_are_lost() {
+    caught(SMALL, Rule::DrawnTooLate, Wrong::Lost);
+}
+
+#[test]
 fn fresh_rows_beside_a_half_read_late_swap_a_key() {
     caught(
         Case { writers: &[('k', 2), ('k', 1), ('m', 1)], late: 1, ..SMALL },
