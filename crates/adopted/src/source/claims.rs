@@ -27,11 +27,11 @@ impl Shared {
         let more = !rows.is_empty() && rows.len() >= share.min(budget.rows - share);
         let (mut good, mut bad) = (Vec::with_capacity(rows.len()), Vec::new());
         for row in rows {
-            let Due { row, attempts, was, abandoned, event, .. } =
-                Due::read(&self.inner.layout, self.inner.limits, row);
+            let Due { row, attempts, was, excused, event, .. } = Due::read(&self.inner.layout, self.inner.limits, row);
+            let fence: u32 = was.parse().unwrap_or_default();
+            let abandoned = fence.saturating_sub(1).saturating_sub(excused);
             let worn_out = claimed.claims_max.is_some_and(|max| abandoned >= max);
-            let fence = was.parse().unwrap_or_default();
-            let out = Out { fence: Some(fence), abandoned: abandoned > 0, ..Out::read(row, attempts, None) };
+            let out = Out { fence: Some(fence), excused: excused > 0, ..Out::read(row, attempts, None) };
             match event {
                 Ok(_) if worn_out => {
                     let why = format!("it was claimed {abandoned} times and never finished");
@@ -56,9 +56,8 @@ impl Shared {
         let of = |text: &Arc<str>, list: &str| {
             Statement::new(Arc::clone(text)).bind(&inner.layout_name).bind(&clock).bind(list)
         };
-        let claim = |text: &Arc<str>| of(text, &in_hand).bind(limit.to_string()).bind(share.to_string());
-        let statements = claims.abandon.iter().chain([&claims.claim]).map(claim).collect();
-        let rows = ground.run("take", statements).await?.into_iter().next_back().unwrap_or_default();
+        let claim = of(&claims.claim, &in_hand).bind(limit.to_string()).bind(share.to_string());
+        let rows = ground.run("take", vec![claim]).await?.into_iter().next().unwrap_or_default();
         if ground.dialect() == Dialect::Postgres || rows.is_empty() {
             return Ok(rows);
         }

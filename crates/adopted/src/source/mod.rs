@@ -96,8 +96,8 @@ struct Out {
     attempts: u32,
     /// How often it was claimed, where rows are claimed in columns.
     fence: Option<u32>,
-    /// Whether claims of it ran out, of which the side table knows.
-    abandoned: bool,
+    /// Whether the side table knows of claims that did not run out.
+    excused: bool,
     /// How often it was tried as the table spells it, where that is read and not claimed: who changes it meanwhile wins.
     was: Option<String>,
 }
@@ -105,7 +105,7 @@ struct Out {
 impl Out {
     /// A row as it was read, before anything is known of its event.
     fn read(row: String, attempts: u32, was: Option<String>) -> Self {
-        Self { event_id: row.clone(), row, key: None, attempts, fence: None, abandoned: false, was }
+        Self { event_id: row.clone(), row, key: None, attempts, fence: None, excused: false, was }
     }
 }
 

@@ -24,8 +24,8 @@ pub(crate) struct Due {
     pub(crate) was: String,
     /// Where it stands in the order of reading.
     pub(crate) place: String,
-    /// How many claims of it ran out in a row, where rows are claimed in columns.
-    pub(crate) abandoned: u32,
+    /// How many claims of it did not run out, where rows are claimed in columns.
+    pub(crate) excused: u32,
     /// The event, or why there is none in it.
     pub(crate) event: Result<Event, Unreadable>,
 }
@@ -57,11 +57,11 @@ impl Due {
         let mut columns = row.into_iter();
         let mut next = || columns.next().flatten();
         let fixed: [Option<String>; READ_FIXED] = [next(), next(), next(), next(), next()];
-        let [row, was, beside, place, abandoned] = fixed.map(Option::unwrap_or_default);
+        let [row, was, beside, place, excused] = fixed.map(Option::unwrap_or_default);
         let event = event(layout, limits, next);
         let attempts = beside.parse().or_else(|_| was.parse()).unwrap_or_default();
-        let abandoned = abandoned.parse().unwrap_or_default();
-        Self { row, attempts, was, place, abandoned, event }
+        let excused = excused.parse().unwrap_or_default();
+        Self { row, attempts, was, place, excused, event }
     }
 }
 

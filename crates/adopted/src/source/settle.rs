@@ -131,6 +131,9 @@ impl Shared {
         // What only tells of rows, while they still are pending.
         add(&texts.attempts, &sorted.attempts);
         add(&texts.aside, &sorted.aside);
+        if let Some(claims) = &self.takes.claims {
+            add(&claims.excused, &sorted.back);
+        }
         for text in &inner.texts.bury {
             add(text, &sorted.dead);
         }
@@ -185,7 +188,7 @@ impl Sorted {
         match &settlement.verdict {
             Verdict::Delivered(_) => {
                 self.done.push(json!({"id": out.row, "fence": fence(out)}));
-                if out.attempts > 0 || out.abandoned {
+                if out.attempts > 0 || out.excused {
                     self.clear.push(json!({"id": out.row}));
                 }
             }
@@ -203,7 +206,7 @@ impl Sorted {
     /// A row that was not tried; nothing to write unless it says that it is claimed.
     pub(super) fn give_back(&mut self, out: &Out) {
         if out.fence.is_some() {
-            self.back.push(json!({"id": out.row, "fence": fence(out)}));
+            self.back.push(json!({"id": out.row, "fence": fence(out), "event_id": out.event_id}));
         }
     }
 

@@ -3,17 +3,14 @@
 use std::sync::Arc;
 
 use super::assign::{Assignments, New};
-use super::take::{ABANDONED, Reads, in_order, order};
-use super::{Writer, inside, literal, made, meant};
+use super::take::{Reads, in_order, order};
+use super::{Writer, literal, made, meant};
 use crate::ground::Dialect;
 use crate::layout::{Claimed, Layout, Place, State};
 
 /// Statements of claims in columns.
 #[derive(Debug, Clone)]
 pub(crate) struct Claims {
-    /// Counts claims that ran out of the rows that are claimed next, where that takes a statement of its own. Values as for
-    /// `claim`.
-    pub(crate) abandon: Option<Arc<str>>,
     /// Claims rows. PostgreSQL brings them as a read does; SQLite brings their ids. `$1` layout, `$2` our clock, `$3` rows in
     /// hand, `$4` how many, `$5` how many of them may have failed before.
     pub(crate) claim: Arc<str>,
@@ -21,6 +18,8 @@ pub(crate) struct Claims {
     pub(crate) claimed: Arc<str>,
     /// Renews claims. `$1` layout, `$2` our clock, `$3` rows with `id` and `fence`. Brings those that are still ours.
     pub(crate) refresh: Arc<str>,
+    /// Excuses claims that are about to be given back, as part of a settle. Fields: `id`, `fence`, `event_id`.
+    pub(crate) excused: Arc<str>,
     /// Gives claims back, as part of a settle. Fields: `id`, `fence`.
     pub(crate) settled_back: Arc<str>,
 }
@@ -33,32 +32,26 @@ impl Claims {
         (fresh, again): (&Reads, &Reads),
         claimed: &Claimed,
     ) -> Self {
-        let picked = Picked::new(layout, writer, (fresh, again), claimed);
+        let picked = Picked::new(layout, writer, (fresh, again));
         Self {
-            abandon: (writer.dialect == Dialect::Sqlite).then(|| made(abandon(writer, &picked.rows()))),
             claim: made(claim(layout, writer, fresh, claimed, &picked)),
             claimed: made(by_id(layout, writer, fresh)),
             refresh: made(update(layout, writer, &stamped(claimed, writer), "$1 is not null and $2 is not null")),
+            excused: made(excused(layout, writer)),
             settled_back: made(update(layout, writer, &unclaimed(layout), &super::settle::ours(layout, writer))),
         }
     }
 }
 
-/// The rows that are claimed next: some that have failed before, then fresh ones. Their ids, whether they have a claim that
-/// ran out, their events' ids.
+/// The ids of the rows that are claimed next: some that have failed before, then fresh ones.
 struct Picked {
     again: String,
     fresh: String,
 }
 
 impl Picked {
-    fn new(layout: &Layout, writer: &Writer<'_>, (fresh, again): (&Reads, &Reads), claimed: &Claimed) -> Self {
-        let row = writer.text(&Place::column(layout.row.clone()));
-        let columns = vec![
-            format!("{} as postroom_row", writer.of(&layout.row)),
-            format!("{} as postroom_left", is_claimed(layout, writer, claimed)),
-            format!("coalesce({}, {row}) as postroom_event", writer.text(&layout.event.id)),
-        ];
+    fn new(layout: &Layout, writer: &Writer<'_>, (fresh, again): (&Reads, &Reads)) -> Self {
+        let columns = vec![format!("{} as postroom_row", writer.of(&layout.row))];
         let of = |reads: &Reads| Reads { columns: columns.clone(), conditions: reads.conditions.clone() };
         let again = super::take::again(layout, writer, &of(again), "cast($5 as integer)");
         let taken = match writer.dialect {
@@ -75,14 +68,17 @@ impl Picked {
     }
 }
 
-/// Counts claims that ran out, of picked rows.
-fn abandon(writer: &Writer<'_>, picked: &str) -> String {
+/// Counts a claim that comes to nothing, of rows that are given back: the column counts it too.
+fn excused(layout: &Layout, writer: &Writer<'_>) -> String {
     format!(
-        "insert into {} as s (layout, row_id, event_id, state, abandoned, since) \
-         select $1, cast(p.postroom_row as text), p.postroom_event, 'retrying', 1, {} from ({picked}) p where p.postroom_left \
-         on conflict (layout, row_id) do update set abandoned = s.abandoned + 1",
+        "insert into {} as s (layout, row_id, event_id, state, excused, since) \
+         select $1, x.id, x.event_id, 'retrying', 1, {} from {}, {} t where {} \
+         on conflict (layout, row_id) do update set excused = s.excused + 1",
         writer.own("sidecar"),
-        writer.now("$2")
+        writer.now("$2"),
+        writer.unpacked("$3", &["id", "fence", "event_id"]),
+        layout.table.quoted(),
+        meant(layout, writer, &super::settle::ours(layout, writer)),
     )
 }
 
@@ -147,13 +143,8 @@ fn claim(layout: &Layout, writer: &Writer<'_>, reads: &Reads, claimed: &Claimed,
     let (table, row) = (layout.table.quoted(), writer.of(&layout.row));
     match writer.dialect {
         Dialect::Postgres => {
-            let mut columns = reads.columns.clone();
-            // What is counted beside this statement it does not see.
-            let before = inside::beside(layout, writer, "s.abandoned");
-            columns[ABANDONED] =
-                format!("(coalesce({before}, 0) + case when picked.postroom_left then 1 else 0 end)::text");
             let columns: Vec<String> =
-                columns.iter().enumerate().map(|(n, column)| format!("{column} as c{n}")).collect();
+                reads.columns.iter().enumerate().map(|(n, column)| format!("{column} as c{n}")).collect();
             let places: Vec<String> =
                 order(layout).iter().enumerate().map(|(n, name)| format!("{} as o{n}", writer.of(name))).collect();
             let names =
@@ -162,10 +153,8 @@ fn claim(layout: &Layout, writer: &Writer<'_>, reads: &Reads, claimed: &Claimed,
             format!(
                 "with again as materialized ({again}), fresh as materialized ({fresh}), \
                  picked as materialized (select * from again union all select * from fresh), \
-                 abandoned as ({}), \
                  taken as (update {table} as t set {} from picked where {row} = picked.postroom_row returning {}, {}) \
                  select {} from taken order by {}",
-                abandon(writer, "select * from picked"),
                 new.text(writer),
                 columns.join(", "),
                 places.join(", "),

@@ -218,12 +218,14 @@ fn dead(layout: &Layout, writer: &Writer<'_>) -> Option<Mark> {
 pub(super) fn aside(layout: &Layout, writer: &Writer<'_>, condition: &str) -> String {
     let now = writer.now("$2");
     let due = format!("case when x.state = 'retrying' then {} end", later(writer));
+    // No claim up to this one, which ends with a verdict, has run out.
+    let excused = if layout.claimed().is_some() { "coalesce(cast(x.fence as integer), 0)" } else { "0" };
     format!(
-        "insert into {} (layout, row_id, event_id, key, state, due, attempts, code, error, since) \
-         select $1, x.id, x.event_id, x.key, x.state, {due}, cast(x.attempts as integer), x.code, x.error, {now} \
+        "insert into {} (layout, row_id, event_id, key, state, due, attempts, code, error, since, excused) \
+         select $1, x.id, x.event_id, x.key, x.state, {due}, cast(x.attempts as integer), x.code, x.error, {now}, {excused} \
          from {}, {} t where {} \
          on conflict (layout, row_id) do update set state = excluded.state, due = excluded.due, attempts = excluded.attempts, \
-         code = excluded.code, error = excluded.error, since = excluded.since, abandoned = 0",
+         code = excluded.code, error = excluded.error, since = excluded.since, excused = excluded.excused",
         writer.own("sidecar"),
         writer.unpacked("$3", &["id", "fence", "event_id", "key", "state", "after", "attempts", "code", "error"]),
         layout.table.quoted(),

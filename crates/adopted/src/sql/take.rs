@@ -9,10 +9,8 @@ use crate::ground::Dialect;
 use crate::layout::{Claim, Layout, Name, Place};
 
 /// Columns of a read before those of the event: the row's id, its failed tries, the same as the side table counts them where
-/// the row does not, its place in the order, how many claims of it ran out.
+/// the row does not, its place in the order, how many claims of it count as no try.
 pub(crate) const READ_FIXED: usize = 5;
-/// Which of them is the last.
-pub(super) const ABANDONED: usize = 4;
 
 /// Statements that read.
 #[derive(Debug, Clone)]
@@ -102,9 +100,9 @@ fn reads(layout: &Layout, writer: &Writer<'_>, blocked: Option<Blocked>) -> Read
         Some(place) => (super::settle::tried(writer, place), or_beside(layout, writer, place, nothing(), &counted)),
         None => (nothing(), counted),
     };
-    let abandoned = layout.claimed().map(|_| beside(layout, writer, "cast(s.abandoned as text)"));
-    let abandoned = abandoned.unwrap_or_else(nothing);
-    let mut columns = vec![row_text.clone(), attempts, counted, place_in_order(layout, writer), abandoned];
+    let excused = layout.claimed().map(|_| beside(layout, writer, "cast(s.excused as text)"));
+    let excused = excused.unwrap_or_else(nothing);
+    let mut columns = vec![row_text.clone(), attempts, counted, place_in_order(layout, writer), excused];
     columns.extend(event_columns(layout, writer));
     let now = writer.now("$2");
     let mut conditions = vec![claimable(layout, writer, &now), due(layout, writer, &now, &row_text)];

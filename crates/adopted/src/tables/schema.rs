@@ -28,7 +28,7 @@ const STEPS: &[Step] = &[
         sqlite: [include_str!("sqlite_2.sql"), include_str!("sqlite_2.down.sql")],
     },
     Step {
-        name: "abandoned claims",
+        name: "claims that did not run out",
         postgres: [include_str!("postgres_3.sql"), include_str!("postgres_3.down.sql")],
         sqlite: [include_str!("sqlite_3.sql"), include_str!("sqlite_3.down.sql")],
     },

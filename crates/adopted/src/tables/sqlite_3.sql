@@ -1,7 +1,7 @@
--- Step 3: claims in columns that ended without a verdict, and when keys were let go on by somebody who is no relay.
+-- Step 3: claims in columns that did not run out, and when keys were let go on by somebody who is no relay.
 
--- How many claims of a row ran out in a row; a verdict ends the count.
-alter table postroom_sidecar add column abandoned integer not null default 0;
+-- How many claims of a row were given back untried or ended with a verdict. The others, of those that its column counts, ran out.
+alter table postroom_sidecar add column excused integer not null default 0;
 
 -- How often an operator, or retention, has let keys go on. Relays that have walked past their rows begin anew.
 alter table postroom_adopted_route add column unblocked integer not null default 0;

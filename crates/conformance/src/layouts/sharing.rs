@@ -134,6 +134,21 @@ pub async fn a_verdict_ends_the_count_of_claims_that_ran_out(bench: &Bench) {
     assert!(bench.beside().await.is_empty(), "nothing is left of it");
 }
 
+pub async fn claims_of_other_programs_that_ran_out_count_too(bench: &Bench) {
+    bench.insert(2, None).await;
+    // Somebody else has claimed them, as often as it says there, and died of it.
+    bench.execute(&format!("update outbox set status = 'PROCESSING', attempts = {CLAIMS_MAX} where id = 'row-0'")).await;
+    let fewer = CLAIMS_MAX - 1;
+    bench.execute(&format!("update outbox set status = 'PROCESSING', attempts = {fewer} where id = 'row-1'")).await;
+    age(bench, Duration::from_secs(61)).await;
+    let worker = bench.worker("a").await;
+    let taken = worker.take_all().await;
+    assert_eq!((ids(&taken), taken[0].attempts), (vec!["row-1"], 0));
+    assert_eq!(bench.seen("row-0").await, "dead");
+    worker.settle([(&taken[0], delivered())]).await;
+    assert_eq!(bench.seen("row-1").await, "done");
+}
+
 pub async fn finished_rows_are_in_the_log_with_their_errors(bench: &Bench) {
     bench.insert(2, None).await;
     let worker = bench.worker("a").await;

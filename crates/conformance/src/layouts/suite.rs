@@ -23,6 +23,7 @@ macro_rules! layout_suite {
                 claims_that_come_back_untried_count_as_no_try
                 failed_tries_are_counted_apart_from_claims
                 a_verdict_ends_the_count_of_claims_that_ran_out
+                claims_of_other_programs_that_ran_out_count_too
                 finished_rows_are_in_the_log_with_their_errors
                 what_comes_back_untried_may_be_claimed_at_once
                 a_release_gives_claims_back_at_once
