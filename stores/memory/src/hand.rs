@@ -87,25 +87,18 @@ impl Hand<'_> {
         }
     }
 
-    /// Rows after the position. Says why it stopped when a key has too many waiting.
-    pub(crate) fn fresh(
-        &mut self,
-        lane: &mut Lane,
-        term: LaneTerm,
-        route: &RouteDefinition,
-        blocked_max: usize,
-        looks: &mut usize,
-    ) -> Option<String> {
+    /// Rows after the position.
+    pub(crate) fn fresh(&mut self, lane: &mut Lane, term: LaneTerm, route: &RouteDefinition, looks: &mut usize) {
         // What is unsettled comes first, also when it did not fit: a later event of its key must not pass it.
         if !lane.again.is_empty() {
-            return None;
+            return;
         }
         let log = self.log;
         for number in log.after(term.lane as usize, lane.hwm) {
-            let row = log.get(number)?;
+            let Some(row) = log.get(number) else { return };
             if *looks == 0 {
                 self.full = true;
-                return None;
+                return;
             }
             *looks -= 1;
             if !Route::wants(route, row) {
@@ -115,20 +108,12 @@ impl Hand<'_> {
                 parked.due_at = at;
                 lane.park(number, parked);
             } else if lane.is_blocked(&row.event, number) {
-                let key = row.event.ordering_key().unwrap_or_default();
-                if lane.keys.get(key).is_some_and(|numbers| numbers.len() > blocked_max) {
-                    return Some(format!(
-                        "key {key} of route {} has {blocked_max} events waiting, the limit is blocked_max = {blocked_max}; \
-                         lane {} reads no further until `postroom key unblock` or `postroom key skip-head`",
-                        route.name, term.lane
-                    ));
-                }
                 let parked = Parked::new(Arc::clone(&row.event), row.appended_at, DeliveryState::Blocked, self.now);
                 lane.park(number, parked);
             } else {
                 let size = row.event.size();
                 if !self.fits(size) {
-                    return None;
+                    return;
                 }
                 lane.unsettled.insert(number);
                 self.add(lane, number, size, fresh_delivery(term, number, &row.event, row.appended_at));
@@ -136,7 +121,6 @@ impl Hand<'_> {
             lane.hwm = number;
             lane.counts.seen += 1;
         }
-        None
     }
 }
 

@@ -62,12 +62,6 @@ pub struct MemoryOptions {
     pub limits: Limits,
     /// What events must look like beyond the limits; asked before anything is written. Defaults to nothing.
     pub contract: Option<Arc<dyn Contract>>,
-    /// Most events of one key waiting behind an earlier one; beyond it the lane stops reading and says so.
-    ///
-    /// Too small and a busy key stops its neighbours at the first failure; too large and one key fills the memory.
-    ///
-    /// Defaults to 10,000.
-    pub blocked_max: usize,
 }
 
 impl Default for MemoryOptions {
@@ -78,7 +72,6 @@ impl Default for MemoryOptions {
             clock: Arc::new(SystemClock::default()),
             limits: Limits::default(),
             contract: None,
-            blocked_max: 10_000,
         }
     }
 }
@@ -95,7 +88,6 @@ struct Inner {
     clock: Arc<dyn Clock>,
     limits: Limits,
     contract: Option<Arc<dyn Contract>>,
-    blocked_max: usize,
     wake: Wake,
     /// A transaction that others may wait for has ended.
     ended: Notify,
@@ -116,7 +108,6 @@ impl Memory {
             clock: options.clock,
             limits: options.limits,
             contract: options.contract,
-            blocked_max: options.blocked_max,
             wake: Wake::default(),
             ended: Notify::new(),
             state: Mutex::new(state),

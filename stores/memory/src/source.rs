@@ -144,8 +144,7 @@ impl Source for MemorySource {
         }
         let mut looks = budget.rows.saturating_mul(LOOKS_PER_ROW);
         for (n, term) in &mine {
-            let halted = hand.fresh(&mut lanes[*n], *term, definition, self.store.inner.blocked_max, &mut looks);
-            standing.halted = standing.halted.or(halted);
+            hand.fresh(&mut lanes[*n], *term, definition, &mut looks);
         }
         // Of our own lanes only: nobody should hurry for what he cannot take.
         let next = mine.iter().filter_map(|(n, _)| lanes[*n].due.first().map(|(due, _)| *due)).min();

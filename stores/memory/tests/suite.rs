@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use postroom_conformance::stores::{Settings, StoreHarness};
+use postroom_conformance::stores::StoreHarness;
 use postroom_memory::{Memory, MemoryOptions, MemoryTx};
 use postroom_testing::ManualClock;
 
@@ -15,12 +15,11 @@ impl<const LANES: u32> StoreHarness for Harness<LANES> {
     type Tx = MemoryTx;
     type Store = Memory;
 
-    async fn fresh(settings: Settings) -> Self {
+    async fn fresh() -> Self {
         let clock = ManualClock::new();
         let options = MemoryOptions {
             lanes: LANES,
             clock: Arc::new(clock.clone()),
-            blocked_max: settings.blocked_max as usize,
             ..MemoryOptions::default()
         };
         Self { store: Memory::with(options), clock }

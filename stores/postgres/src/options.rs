@@ -31,7 +31,6 @@ pub struct PostgresOptions {
     pub(crate) limits: Limits,
     pub(crate) contract: Option<Arc<dyn Contract>>,
     pub(crate) clock: Option<Arc<dyn Clock>>,
-    pub(crate) blocked_max: u64,
     pub(crate) looking: bool,
 }
 
@@ -49,7 +48,6 @@ impl PostgresOptions {
             limits: Limits::default(),
             contract: None,
             clock: None,
-            blocked_max: 10_000,
             looking: false,
         }
     }
@@ -113,16 +111,6 @@ impl PostgresOptions {
     /// Defaults to the database's own.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = Some(clock);
-        self
-    }
-
-    /// How many events of one key may wait behind a failed one before its lane reads no further.
-    ///
-    /// Too small and one bad key stops its lane early; too large and a flood behind it fills the delivery table.
-    ///
-    /// Defaults to 10,000.
-    pub fn blocked_max(mut self, blocked_max: u64) -> Self {
-        self.blocked_max = blocked_max;
         self
     }
 

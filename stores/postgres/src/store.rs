@@ -36,7 +36,6 @@ pub(crate) struct Inner {
     pub(crate) limits: Limits,
     pub(crate) contract: Option<Arc<dyn Contract>>,
     clock: Option<Arc<dyn Clock>>,
-    pub(crate) blocked_max: u64,
     pub(crate) wake: Wake,
     pub(crate) db: Database,
     pub(crate) ring: Ring,
@@ -92,7 +91,7 @@ impl Postgres {
         schema::check_name(&options.schema)?;
         let db = Database::open(&options, TablesOf::Ourselves).await?;
         let ring = Ring::wanted(&options)?;
-        let PostgresOptions { name, schema, limits, contract, clock, blocked_max, .. } = options;
+        let PostgresOptions { name, schema, limits, contract, clock, .. } = options;
         let (wake, texts) = (Wake::default(), Texts::new(&db.sql, ring, true));
         let (pulse, identified) = (Pulse::default(), Mutex::default());
         Ok(Self {
@@ -102,7 +101,6 @@ impl Postgres {
                 limits,
                 contract,
                 clock,
-                blocked_max,
                 wake,
                 db,
                 ring,

@@ -54,8 +54,7 @@ async fn the_events_of_a_key_are_found_without_looking_at_those_of_others() {
     bench.sql(fill).await;
     let (text, texts, numbers, time) = ("text", "text[]", "int8[]", "timestamptz");
     for (statement, types) in [
-        (include_str!("../src/sql/full_keys.sql"), &[text, texts, "int8"][..]),
-        (include_str!("../src/sql/blocked.sql"), &[text, texts, numbers]),
+        (include_str!("../src/sql/blocked.sql"), &[text, texts, numbers][..]),
         (include_str!("../src/sql/park_returned.sql"), &[text, time, "int2[]", numbers, texts]),
         (include_str!("../src/sql/release.sql"), &[text, texts, time]),
         (include_str!("../src/sql/block_again.sql"), &[text, texts, numbers, time]),

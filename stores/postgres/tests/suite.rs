@@ -4,40 +4,38 @@
 use std::sync::Arc;
 
 use postroom_conformance::servers::{Database, Servers};
-use postroom_conformance::stores::{Settings, StoreHarness};
+use postroom_conformance::stores::StoreHarness;
 use postroom_core::Store;
 use postroom_postgres::{Pooler, Postgres, PostgresOptions};
 use postroom_testing::ManualClock;
 use sqlx::Transaction;
 
 struct Harness<const POOLED: bool> {
-    settings: Settings,
     clock: ManualClock,
     store: Postgres,
     database: Database,
 }
 
-fn options<const POOLED: bool>(database: &Database, settings: Settings, clock: &ManualClock) -> PostgresOptions {
+fn options<const POOLED: bool>(database: &Database, clock: &ManualClock) -> PostgresOptions {
     let (url, pooler) =
         if POOLED { (database.pgbouncer_url(), Pooler::Transaction) } else { (database.url(), Pooler::None) };
     PostgresOptions::new("main", url)
         .pooler(pooler)
         .clock(Arc::new(clock.clone()))
-        .blocked_max(u64::from(settings.blocked_max))
 }
 
 impl<const POOLED: bool> StoreHarness for Harness<POOLED> {
     type Tx = Transaction<'static, sqlx::Postgres>;
     type Store = Postgres;
 
-    async fn fresh(settings: Settings) -> Self {
+    async fn fresh() -> Self {
         let database = Database::create(&Servers::find()).await;
         let clock = ManualClock::default();
-        let options = options::<POOLED>(&database, settings, &clock);
+        let options = options::<POOLED>(&database, &clock);
         let empty = Postgres::open_unmigrated(options.clone()).await.unwrap();
         empty.schema().unwrap().up().await.unwrap();
         let store = Postgres::open(options).await.unwrap();
-        Self { settings, clock, store, database }
+        Self { clock, store, database }
     }
 
     fn store(&self) -> &Postgres {
@@ -45,7 +43,7 @@ impl<const POOLED: bool> StoreHarness for Harness<POOLED> {
     }
 
     async fn reopen(&self) -> Postgres {
-        Postgres::open(options::<POOLED>(&self.database, self.settings, &self.clock)).await.unwrap()
+        Postgres::open(options::<POOLED>(&self.database, &self.clock)).await.unwrap()
     }
 
     fn clock(&self) -> &ManualClock {

@@ -20,7 +20,6 @@ pub struct SqliteOptions {
     pub(crate) limits: Limits,
     pub(crate) contract: Option<Arc<dyn Contract>>,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) blocked_max: u64,
     pub(crate) looking: bool,
 }
 
@@ -44,7 +43,6 @@ impl SqliteOptions {
             limits: Limits::default(),
             contract: None,
             clock: Arc::new(SystemClock::default()),
-            blocked_max: 10_000,
             looking: false,
         }
     }
@@ -74,16 +72,6 @@ impl SqliteOptions {
     /// Defaults to the machine's.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
-        self
-    }
-
-    /// How many events of one key may wait behind a failed one before the route reads no further.
-    ///
-    /// Too small and one bad key stops its route early; too large and a flood behind it fills the delivery table.
-    ///
-    /// Defaults to 10,000.
-    pub fn blocked_max(mut self, blocked_max: u64) -> Self {
-        self.blocked_max = blocked_max;
         self
     }
 

@@ -31,7 +31,6 @@ pub(crate) struct Inner {
     pub(crate) limits: Limits,
     pub(crate) contract: Option<Arc<dyn Contract>>,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) blocked_max: u64,
     pub(crate) wake: Wake,
     pub(crate) db: Database,
 }
@@ -60,8 +59,8 @@ impl Sqlite {
     /// Opens a store without looking at its tables, to make them through [`Store::schema`].
     pub async fn open_unmigrated(options: SqliteOptions) -> Result<Self, StoreError> {
         let db = Database::open(&options).await?;
-        let SqliteOptions { name, limits, contract, clock, blocked_max, .. } = options;
-        Ok(Self { inner: Arc::new(Inner { name, limits, contract, clock, blocked_max, wake: Wake::default(), db }) })
+        let SqliteOptions { name, limits, contract, clock, .. } = options;
+        Ok(Self { inner: Arc::new(Inner { name, limits, contract, clock, wake: Wake::default(), db }) })
     }
 
     /// The SQL that makes or mends the tables of this file, whether or not the file is there. Changes nothing.

@@ -299,31 +299,6 @@ async fn a_graceful_stop_hands_over_at_once_and_leaves_no_heartbeat() {
 }
 
 #[tokio::test]
-async fn a_key_with_too_many_followers_stops_the_route_and_says_so() {
-    let shop = Shop::with(|o| o.blocked_max(3)).await;
-    let source = shop.all().await;
-    shop.append_key("k", 1..=1).await;
-    let head = take(&source).await;
-    settle(&source, &[retry(&head[0], 1)]).await;
-    shop.append_key("k", 2..=4).await;
-    take(&source).await;
-    shop.append_key("other", 1..=1).await;
-    let stopped = source.take(ALL).await.unwrap();
-    assert!(stopped.deliveries.is_empty());
-    assert!(stopped.standing.halted.unwrap().contains("\"k\""));
-    // The next owner knows it too, and the head still gets its tries.
-    source.release().await.unwrap();
-    let source = shop.source("b", &from_beginning("r")).await;
-    assert!(source.take(ALL).await.unwrap().standing.halted.is_some());
-    shop.clock.advance(SECOND);
-    let head = take(&source).await;
-    assert_eq!(ids(&head), ["k-1"]);
-    settle(&source, &[delivered(&head[0])]).await;
-    let go_on = source.take(ALL).await.unwrap();
-    assert_eq!((ids(&go_on.deliveries), go_on.standing.halted), (vec!["k-2", "k-3", "k-4", "other-1"], None));
-}
-
-#[tokio::test]
 async fn a_registered_lane_without_a_checkpoint_is_an_error() {
     let shop = Shop::open().await;
     let source = shop.all().await;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use postroom_conformance::stores::{Settings, StoreHarness};
+use postroom_conformance::stores::StoreHarness;
 use postroom_core::Store;
 use postroom_sqlite::{Sqlite, SqliteOptions};
 use postroom_testing::ManualClock;
@@ -11,26 +11,24 @@ use sqlx::Transaction;
 
 struct Harness {
     folder: tempfile::TempDir,
-    settings: Settings,
     clock: ManualClock,
     store: Sqlite,
 }
 
-fn options(folder: &tempfile::TempDir, settings: Settings, clock: &ManualClock) -> SqliteOptions {
+fn options(folder: &tempfile::TempDir, clock: &ManualClock) -> SqliteOptions {
     SqliteOptions::new("main", folder.path().join("shop.db").to_str().unwrap())
         .clock(Arc::new(clock.clone()))
-        .blocked_max(u64::from(settings.blocked_max))
 }
 
 impl StoreHarness for Harness {
     type Tx = Transaction<'static, sqlx::Sqlite>;
     type Store = Sqlite;
 
-    async fn fresh(settings: Settings) -> Self {
+    async fn fresh() -> Self {
         let (folder, clock) = (tempfile::tempdir().unwrap(), ManualClock::default());
-        let store = Sqlite::open_unmigrated(options(&folder, settings, &clock).create(true)).await.unwrap();
+        let store = Sqlite::open_unmigrated(options(&folder, &clock).create(true)).await.unwrap();
         store.schema().unwrap().up().await.unwrap();
-        Self { folder, settings, clock, store }
+        Self { folder, clock, store }
     }
 
     fn store(&self) -> &Sqlite {
@@ -38,7 +36,7 @@ impl StoreHarness for Harness {
     }
 
     async fn reopen(&self) -> Sqlite {
-        Sqlite::open(options(&self.folder, self.settings, &self.clock)).await.unwrap()
+        Sqlite::open(options(&self.folder, &self.clock)).await.unwrap()
     }
 
     fn clock(&self) -> &ManualClock {

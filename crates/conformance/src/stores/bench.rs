@@ -10,7 +10,7 @@ use postroom_core::{
     RouteHealth, Selection, Settlement, Source, Standing, Start, Store, StoreError, Take, Verdict, replay_at_once,
 };
 
-use super::{Settings, StoreHarness};
+use super::StoreHarness;
 
 /// How long heartbeats live in the suite.
 pub(super) const LEASE: Duration = Duration::from_secs(30);
@@ -27,8 +27,8 @@ pub struct Bench<H> {
 }
 
 impl<H: StoreHarness> Bench<H> {
-    pub(super) async fn open(settings: Settings) -> Self {
-        Self { harness: H::fresh(settings).await, boots: AtomicU32::new(0) }
+    pub(super) async fn open() -> Self {
+        Self { harness: H::fresh().await, boots: AtomicU32::new(0) }
     }
 
     pub(super) fn store(&self) -> &H::Store {

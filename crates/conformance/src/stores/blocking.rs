@@ -5,7 +5,7 @@ use std::time::Duration;
 use postroom_core::{Clock, Event, OnDead, OnFailure, RouteDefinition, Selection};
 
 use super::bench::{LEASE, SECOND, actor, event, events, ids, names, of_key, retry, returned, route, sorted};
-use super::{Bench, Settings, StoreHarness, Worker};
+use super::{Bench, StoreHarness, Worker};
 
 /// Takes everything, fails the first of key `a`, delivers the other keys, gives the rest of `a` back.
 async fn fail_head<H: StoreHarness>(s: &Bench<H>, worker: &Worker) {
@@ -252,21 +252,27 @@ pub async fn many_failing_keys_do_not_hold_back_the_others<H: StoreHarness>(s: &
     }
 }
 
-pub async fn too_many_waiting_events_stop_the_lane_and_say_so<H: StoreHarness>(_: &Bench<H>) {
-    let s = Bench::<H>::open(Settings { blocked_max: 3 }).await;
+pub async fn a_key_with_very_many_followers_stops_that_key_only<H: StoreHarness>(s: &Bench<H>) {
+    const FOLLOWERS: u32 = 12_000;
     s.append(&events("a", 1..=1)).await;
     let worker = s.serve(&route()).await;
-    fail_head(&s, &worker).await;
-    s.append(&events("a", 2..=4)).await;
-    assert_eq!(worker.look().await.standing.halted, None, "at the limit all is well");
-    s.append(&events("a", 5..=5)).await;
-    let take = worker.look().await;
-    let why = take.standing.halted.expect("over the limit it says so");
-    assert!(why.contains("limit") && why.contains('3'), "it names the limit: {why}");
+    fail_head(s, &worker).await;
+    for first in (2..=FOLLOWERS).step_by(500) {
+        s.append(&events("a", first..=(first + 499).min(FOLLOWERS))).await;
+        if first % 4_000 == 2 {
+            s.append(&events(&format!("b{first}"), 1..=1)).await;
+        }
+    }
+    s.append(&events("c", 1..=2)).await;
+    let others: Vec<String> = (2..=FOLLOWERS).step_by(4_000).map(|first| format!("b{first}-1")).collect();
+    let came = worker.drain().await;
+    assert!(others.iter().all(|id| came.contains(id)) && came.len() == others.len() + 2, "{came:?}");
+    assert_eq!(of_key(&came, "c"), names("c", 1..=2));
+    assert_eq!(worker.look().await.standing.halted, None);
     s.agrees().await;
     s.pass(5 * SECOND);
-    assert_eq!(worker.drain().await, names("a", 1..=5), "nothing is lost, and it goes on by itself");
-    assert_eq!(worker.look().await.standing.halted, None);
+    worker.renew().await;
+    assert_eq!(worker.drain().await, names("a", 1..=FOLLOWERS), "all of them, in their order");
     s.agrees().await;
 }
 

@@ -166,7 +166,7 @@ pub async fn the_audit_agrees_in_the_middle_of_everything<H: StoreHarness>(s: &B
 }
 
 pub async fn the_audit_finds_an_event_that_was_lost<H: StoreHarness>(_: &Bench<H>) {
-    let s = Bench::<H>::open(super::Settings::default()).await;
+    let s = Bench::<H>::open().await;
     let worker = s.serve(&route()).await;
     s.append(&events("a", 1..=3)).await;
     worker.drain().await;

@@ -9,7 +9,7 @@ use fastrand::Rng;
 use postroom_core::{Clock, Delivery, Event, OnFailure, Retention, RouteDefinition, Settlement};
 
 use super::bench::{LEASE, SECOND, dead, delivered, event, ids, named, retry, returned};
-use super::{Bench, Settings, StoreHarness, Worker};
+use super::{Bench, StoreHarness, Worker};
 
 const SEEDS: u64 = 8;
 const STEPS: u32 = 150;
@@ -46,7 +46,7 @@ struct History<H> {
 
 impl<H: StoreHarness> History<H> {
     async fn new(seed: u64, on_failure: OnFailure) -> Self {
-        let bench = Bench::<H>::open(Settings::default()).await;
+        let bench = Bench::<H>::open().await;
         let route = RouteDefinition { on_failure, ..named("all") };
         let worker = bench.serve(&route).await;
         Self {

@@ -32,19 +32,6 @@ use postroom_testing::ManualClock;
 
 pub use bench::{Bench, Worker, ids};
 
-/// What a case needs the store to be set to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Settings {
-    /// Most events of one key waiting behind an earlier one.
-    pub blocked_max: u32,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self { blocked_max: 10_000 }
-    }
-}
-
 /// How the suite makes and uses one kind of store.
 #[allow(async_fn_in_trait, reason = "a test awaits it on its own task")]
 pub trait StoreHarness: Sized + 'static {
@@ -54,7 +41,7 @@ pub trait StoreHarness: Sized + 'static {
     type Store: Store + Outbox<Tx<'static> = Self::Tx> + Inbox<Tx<'static> = Self::Tx> + 'static;
 
     /// Makes an empty store of its own, on a manual clock.
-    async fn fresh(settings: Settings) -> Self;
+    async fn fresh() -> Self;
     /// The store.
     fn store(&self) -> &Self::Store;
     /// Another handle on the same data, as another process would open it.
@@ -82,7 +69,7 @@ pub trait StoreHarness: Sized + 'static {
 
 /// Runs one case on a store of its own, and audits it afterwards.
 pub async fn run<H: StoreHarness>(case: impl AsyncFnOnce(&Bench<H>)) {
-    let bench = Bench::<H>::open(Settings::default()).await;
+    let bench = Bench::<H>::open().await;
     case(&bench).await;
     bench.agrees().await;
 }

@@ -67,7 +67,7 @@ macro_rules! store_suite {
                 with_hold_a_replayed_head_goes_before_its_followers
                 a_failed_event_and_its_followers_survive_a_reopening
                 many_failing_keys_do_not_hold_back_the_others
-                too_many_waiting_events_stop_the_lane_and_say_so
+                a_key_with_very_many_followers_stops_that_key_only
                 a_jump_of_wall_time_loses_no_retry
             }
             leasing {

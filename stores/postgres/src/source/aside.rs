@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use postroom_core::StoreError;
-use sqlx::Row as _;
 
 use super::checkpoint::{self, Checkpoint, Writer};
 use super::lane::Aside;
@@ -14,7 +13,6 @@ use super::{Shared, State};
 use crate::clock::{Time, span};
 use crate::database::{Kind, Session};
 use crate::error::Fault;
-use crate::events::signed;
 use crate::release::release;
 
 /// How long a position that only moved may stay unwritten: what a crash makes the next owner read again.
@@ -34,7 +32,7 @@ impl Shared {
         let aside: Vec<Aside> = aside.into_iter().filter(|one| state.lanes.contains_key(&one.lane)).collect();
         let due = |lane: &&super::Lane| touched.contains(&lane.number) || lane.unwritten_since.is_some();
         let checkpoints: Vec<Checkpoint> = state.lanes.values().filter(due).map(Checkpoint::of).collect();
-        let (writer, max) = (self.writer(state), signed(self.inner.blocked_max));
+        let writer = self.writer(state);
         let kind = if aside.is_empty() { Kind::Statements } else { Kind::Transaction };
         let waiting: Vec<(i16, String)> =
             aside.iter().filter(|one| one.due.is_none()).filter_map(|one| Some((one.lane, one.key.clone()?))).collect();
@@ -43,10 +41,10 @@ impl Shared {
             .inner
             .db
             .attempt("take", kind, move |session| {
-                Box::pin(async move { put_aside(session, &writer, &tried, aside, max).await })
+                Box::pin(async move { put_aside(session, &writer, &tried, aside).await })
             })
             .await;
-        let (written, full) = done.map_err(|fault| {
+        let written = done.map_err(|fault| {
             // Memory has moved past what could not be written.
             self.lose_all(state);
             fault.at("take", &self.inner.db.place)
@@ -54,9 +52,6 @@ impl Shared {
         for (number, key) in waiting {
             if let Some(lane) = state.lanes.get_mut(&number) {
                 lane.blocks(&key);
-                if full.contains(&key) && !lane.full.contains(&key) {
-                    lane.full.push(key);
-                }
             }
         }
         for checkpoint in checkpoints {
@@ -68,51 +63,21 @@ impl Shared {
         }
         Ok(())
     }
-
-    /// Which key has so many followers that nothing fresh may be read in its lane, in words.
-    pub(super) async fn too_many_followers(&self, state: &mut State) -> Result<Option<String>, StoreError> {
-        let keys: Vec<String> = state.lanes.values().flat_map(|lane| lane.full.iter().cloned()).collect();
-        if keys.is_empty() {
-            return Ok(None);
-        }
-        let (route, max) = (self.route.name.clone(), signed(self.inner.blocked_max));
-        let full = self
-            .inner
-            .db
-            .attempt("take", Kind::Statements, move |session| {
-                Box::pin(async move { full_keys(session, &route, keys, max).await })
-            })
-            .await
-            .map_err(|fault| self.failed(state, fault, "take"))?;
-        for lane in state.lanes.values_mut() {
-            lane.full.retain(|key| full.contains(key));
-        }
-        Ok(full
-            .first()
-            .map(|key| format!("key {key:?} has {max} or more events waiting behind a failed one, the limit is {max}")))
-    }
-}
-
-async fn full_keys(session: &mut Session, route: &str, keys: Vec<String>, max: i64) -> Result<Vec<String>, Fault> {
-    let statement = session.sql.query(include_str!("../sql/full_keys.sql"));
-    let rows = statement.bind(route.to_owned()).bind(keys).bind(max).fetch_all(&mut *session.conn).await?;
-    Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
 }
 
 fn column<T>(all: &[Aside], of: impl Fn(&Aside) -> T) -> Vec<T> {
     all.iter().map(of).collect()
 }
 
-/// Writes checkpoints with what was put aside. Says which lanes were still ours, and which keys have too many followers now.
+/// Writes checkpoints with what was put aside. Says which lanes were still ours.
 async fn put_aside(
     session: &mut Session,
     writer: &Writer,
     checkpoints: &[Checkpoint],
     aside: Vec<Aside>,
-    max: i64,
-) -> Result<(Vec<i16>, Vec<String>), Fault> {
+) -> Result<Vec<i16>, Fault> {
     if aside.is_empty() {
-        return Ok((checkpoint::save(session, writer, checkpoints, Receipts::default()).await?.lanes, Vec::new()));
+        return Ok(checkpoint::save(session, writer, checkpoints, Receipts::default()).await?.lanes);
     }
     let fenced = super::settle::fence(session, writer, checkpoints).await?;
     let ours: Vec<Checkpoint> = checkpoints.iter().filter(|c| fenced.lanes.contains(&c.lane)).cloned().collect();
@@ -138,6 +103,5 @@ async fn put_aside(
     keys.dedup();
     // What they wait for may have gone since the look.
     release(session, &writer.route, &keys, fenced.now).await?;
-    let full = if keys.is_empty() { Vec::new() } else { full_keys(session, &writer.route, keys, max).await? };
-    Ok((checkpoint::save(session, writer, &ours, Receipts::default()).await?.lanes, full))
+    Ok(checkpoint::save(session, writer, &ours, Receipts::default()).await?.lanes)
 }

@@ -51,8 +51,8 @@ pub(super) struct Lane {
     pub(super) ready: VecDeque<Logged>,
     /// Keys that an earlier event may block; the table knows. Hashes, because there may be very many.
     blocking: HashSet<u64>,
-    /// Keys behind which too many events wait: nothing fresh is read.
-    pub(super) full: Vec<String>,
+    /// Whether there were too many of them to list when the lane was taken: the table is asked about every key.
+    asks_of_every_key: bool,
     /// Whether the current take has read all there was.
     pub(super) complete: bool,
     /// In which snapshot everything was seen, if the last read brought everything.
@@ -168,12 +168,18 @@ impl Lane {
 
     /// Whether the table must be asked before an event of this key goes out.
     pub(super) fn may_block(&self, key: Option<&str>) -> bool {
-        !self.blocking.is_empty() && key.is_some_and(|key| self.blocking.contains(&hash(key)))
+        (self.asks_of_every_key && key.is_some())
+            || (!self.blocking.is_empty() && key.is_some_and(|key| self.blocking.contains(&hash(key))))
     }
 
     /// Remembers that an event of the key stands in the table and blocks it.
     pub(super) fn blocks(&mut self, key: &str) {
         self.blocking.insert(hash(key));
+    }
+
+    /// Asks the table about every key from now on.
+    pub(super) fn asks_of_every_key(&mut self) {
+        self.asks_of_every_key = true;
     }
 
     /// Forgets a key that turned out to be free.

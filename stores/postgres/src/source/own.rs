@@ -12,11 +12,14 @@ use super::receipts::Receipts;
 use super::{Shared, State};
 use crate::database::{Kind, Session};
 use crate::error::Fault;
-use crate::events::{Logged, signed};
+use crate::events::Logged;
 use crate::{identity, routes};
 
 /// Largest payload that comes along when a lane is taken over.
 pub(super) const INLINE: i32 = 8 * 1024;
+
+/// Most parked events that are looked at when lanes are taken, to know their keys.
+const BLOCKING_MAX: i64 = 200_000;
 
 /// Lanes just taken, and what else the tables say.
 struct Taken {
@@ -30,14 +33,13 @@ impl Shared {
     pub(super) async fn acquire(&self, state: &mut State, wanted: Vec<i16>) -> Result<(), StoreError> {
         let (route, writer, again) = (Arc::clone(&self.route), self.writer(state), Arc::clone(&self.texts.again));
         let place = self.inner.db.place.clone();
-        let blocked_max = signed(self.inner.blocked_max);
         let taken = self
             .inner
             .db
             .attempt("take", Kind::Transaction, move |session| {
                 Box::pin(async move {
                     identity::verify(session, &place).await?;
-                    acquire(session, &route, &writer, wanted, again, blocked_max).await
+                    acquire(session, &route, &writer, wanted, again).await
                 })
             })
             .await
@@ -111,7 +113,6 @@ async fn acquire(
     writer: &Writer,
     wanted: Vec<i16>,
     again: Arc<str>,
-    blocked_max: i64,
 ) -> Result<Taken, Fault> {
     let route = definition.name.as_str();
     let holders = session.sql.query(include_str!("../sql/holders.sql"));
@@ -142,15 +143,16 @@ async fn acquire(
         lanes.insert(lane.number, lane);
     }
     let statement = session.sql.query(include_str!("../sql/blocking_keys.sql"));
-    let rows = statement.bind(route.to_owned()).bind(numbers).bind(blocked_max).fetch_all(&mut *session.conn).await?;
+    let rows = statement.bind(route.to_owned()).bind(numbers).bind(BLOCKING_MAX).fetch_all(&mut *session.conn).await?;
+    let parked: i64 = rows.first().map_or(Ok(0), |row| row.try_get(2))?;
     for row in &rows {
-        let (number, key, full): (i16, &str, bool) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+        let (number, key): (i16, &str) = (row.try_get(0)?, row.try_get(1)?);
         if let Some(lane) = lanes.get_mut(&number) {
             lane.blocks(key);
-            if full {
-                lane.full.push(key.to_owned());
-            }
         }
+    }
+    if parked >= BLOCKING_MAX {
+        lanes.values_mut().for_each(Lane::asks_of_every_key);
     }
     let halted = doubts(lanes.values());
     Ok(Taken { lanes: lanes.into_values().collect(), start_at: registered.start_at, halted })

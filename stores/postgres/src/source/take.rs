@@ -55,9 +55,8 @@ impl Shared {
         let taken_over = found.lanes.iter().filter(over).count();
         standing.lanes = state.lanes.len();
         let behind = state.lanes.values().find_map(|lane| own::sequence_behind(lane, found.last));
-        let halted = state.halted.clone().or(behind);
-        let moves = joined && !found.paused && halted.is_none();
-        standing.halted = if halted.is_some() { halted } else { self.too_many_followers(state).await? };
+        standing.halted = state.halted.clone().or(behind);
+        let moves = joined && !found.paused && standing.halted.is_none();
         let mut hand = Hand::new(budget);
         let mut all = true;
         if moves {
@@ -228,7 +227,7 @@ impl Shared {
             // Late rows come back through `again`, so they are looked at before what was read behind them.
             all &= self.again(state, open, hand).await? && self.ready(state, open, hand).await?;
             if !all || !hand.has_room() || seen >= ROWS_MAX || began.elapsed() >= READ_MAX {
-                let more = |lane: &super::Lane| open.contains(&lane.number) && lane.full.is_empty() && !lane.complete;
+                let more = |lane: &super::Lane| open.contains(&lane.number) && !lane.complete;
                 return Ok(all && !state.lanes.values().any(more));
             }
             let lanes = state.unread(open, 1, self.reach());

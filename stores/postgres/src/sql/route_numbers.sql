@@ -3,7 +3,8 @@
 select
   (select count(*) from postroom.delivery where route = $1 and state = 'retrying') as retrying,
   (select count(*) from postroom.delivery where route = $1 and state = 'dead') as dead,
-  (select count(distinct key) from postroom.delivery where route = $1 and blocks and state = 'blocked') as blocked_keys,
+  (select count(*) from (
+    select from postroom.delivery where route = $1 and blocks and state = 'blocked' group by key) k) as blocked_keys,
   (select coalesce(sum(coalesce(old.delivered, first.delivered)), 0)::int8
    from postroom.lane l
    left join lateral (

@@ -8,7 +8,6 @@ use sqlx::{Row, SqliteConnection};
 use super::checkpoint::Checkpoint;
 use super::{Owned, Shared, State};
 use crate::error::Fault;
-use crate::events::signed;
 use crate::routes;
 
 /// The lane as the table has it.
@@ -78,11 +77,10 @@ impl Shared {
     /// Takes the lane if it is still free, with the position its last owner wrote.
     pub(super) async fn acquire(&self, state: &mut State) -> Result<bool, StoreError> {
         let (route, boot, now) = (Arc::clone(&self.route), self.relay.boot.clone(), self.inner.now());
-        let blocked_max = self.inner.blocked_max;
         let taken = self
             .inner
             .db
-            .write("take", move |conn| Box::pin(async move { acquire(conn, &route, &boot, blocked_max, now).await }))
+            .write("take", move |conn| Box::pin(async move { acquire(conn, &route, &boot, now).await }))
             .await?;
         let Some(owned) = taken else { return Ok(false) };
         self.own(state, owned);
@@ -152,7 +150,6 @@ async fn acquire(
     conn: &mut SqliteConnection,
     definition: &RouteDefinition,
     boot: &str,
-    blocked_max: u64,
     now: i64,
 ) -> Result<Option<Owned>, Fault> {
     let route = definition.name.as_str();
@@ -177,16 +174,7 @@ async fn acquire(
         return Err(routes::was_changed(route).into());
     }
     let halted = sequence_behind(conn, &position).await?;
-    let full_key: Option<String> = sqlx::query_scalar(
-        "select key from postroom_delivery where route = ?1 and blocks = 1 and state = 'blocked' \
-         group by key having count(*) >= ?2 limit 1",
-    )
-    .bind(route)
-    .bind(signed(blocked_max))
-    .fetch_optional(conn)
-    .await?;
-    let full_key = full_key.map(Arc::from);
-    Ok(Some(Owned { term, position, unwritten_since: None, start_at: registered.start_at, full_key, halted }))
+    Ok(Some(Owned { term, position, unwritten_since: None, start_at: registered.start_at, halted }))
 }
 
 /// A restored or copied table may give numbers again that we have passed: those events would never be read.

@@ -27,8 +27,8 @@ pub(super) struct Question {
     pub(super) out: String,
     /// The first [`ROWS_MAX`] numbers seen before that are in nobody's hands.
     pub(super) again: Vec<i64>,
-    /// Where fresh rows begin; `None` reads none.
-    pub(super) after: Option<i64>,
+    /// Where fresh rows begin.
+    pub(super) after: i64,
 }
 
 /// What is there.
@@ -189,7 +189,7 @@ async fn fresh(
     chosen: &mut Vec<Chosen>,
     answer: &mut Answer,
 ) -> Result<bool, sqlx::Error> {
-    let Some(mut after) = question.after else { return Ok(true) };
+    let mut after = question.after;
     while answer.fresh.len() < ROWS_MAX {
         let limit = (room.rows + 1).clamp(ROWS_AT_ONCE / 10, ROWS_AT_ONCE);
         let rows = sqlx::query(include_str!("../sql/heads_after.sql"))

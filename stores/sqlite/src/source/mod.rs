@@ -66,8 +66,6 @@ struct Owned {
     unwritten_since: Option<i64>,
     /// What was appended before is not for this route.
     start_at: Option<i64>,
-    /// The key that has too many followers, if one has.
-    full_key: Option<Arc<str>>,
     /// What must not be: nothing moves.
     halted: Option<String>,
 }

@@ -11,9 +11,8 @@ use sqlx::SqliteConnection;
 use super::checkpoint::Checkpoint;
 use super::lane::{self, Lane};
 use super::look::{self, Answer, Fate, Handed, Parked, Question};
-use super::{Idle, LANE, Owned, Shared, State};
+use super::{Idle, LANE, Shared, State};
 use crate::clock::{duration, span, timestamp};
-use crate::events::{count, signed};
 use crate::release::release;
 
 /// How long a position that only moved may stay unwritten: what a crash makes the next owner read again.
@@ -61,9 +60,6 @@ impl Shared {
             let answer = Answer::default();
             return self.apply(state, version, now, standing, answer).await;
         }
-        if let Some(waiting) = self.too_many_followers(owned).await? {
-            standing.halted = Some(waiting);
-        }
         let again = owned.position.unsettled.numbers().filter(|n| !state.out.contains_key(n));
         let question = Question {
             route: Arc::clone(&self.route),
@@ -72,7 +68,7 @@ impl Shared {
             budget,
             out: json!(state.out.keys().filter(|h| **h < 0).map(|h| -h).collect::<Vec<_>>()).to_string(),
             again: again.take(look::ROWS_MAX).collect(),
-            after: standing.halted.is_none().then_some(owned.position.hwm),
+            after: owned.position.hwm,
         };
         let answer = self
             .inner
@@ -88,23 +84,6 @@ impl Shared {
             .db
             .look("take", move |conn| Box::pin(async move { lane::look(conn, &route.name, &boot, now).await }))
             .await
-    }
-
-    /// Whether a key still has so many followers that nothing fresh may be read, in words.
-    async fn too_many_followers(&self, owned: &mut Owned) -> Result<Option<String>, StoreError> {
-        let Some(key) = owned.full_key.clone() else { return Ok(None) };
-        let (route, max) = (Arc::clone(&self.route), self.inner.blocked_max);
-        let asked = Arc::clone(&key);
-        let waiting = self
-            .inner
-            .db
-            .look("take", move |conn| Box::pin(async move { Ok(followers(conn, &route.name, &asked, max).await?) }))
-            .await?;
-        if waiting < max {
-            owned.full_key = None;
-            return Ok(None);
-        }
-        Ok(Some(format!("key {key:?} has {waiting} or more events waiting behind a failed one, the limit is {max}")))
     }
 
     /// Moves the position by what was found; writes it when something was put aside or it was long unwritten.
@@ -169,7 +148,6 @@ impl Shared {
     ) -> Result<bool, StoreError> {
         let Some(owned) = &mut state.owned else { return Ok(false) };
         let (route, boot, term) = (Arc::clone(&self.route), self.relay.boot.clone(), owned.term);
-        let max = self.inner.blocked_max;
         let tried = Arc::new(Mutex::new(None));
         let trying = Arc::clone(&tried);
         let written = self
@@ -180,19 +158,18 @@ impl Shared {
                     if !lane::is_ours(conn, &route.name, &boot, term).await? {
                         return Ok(None);
                     }
-                    let full_key = park(conn, &route.name, &parked, max, now).await?;
+                    park(conn, &route.name, &parked, now).await?;
                     let mut position = position;
                     position.save(conn, &route.name, 0).await?;
                     *trying.lock().unwrap_or_else(PoisonError::into_inner) = Some(position.clone());
-                    Ok(Some((position, full_key)))
+                    Ok(Some(position))
                 })
             })
             .await;
         match written {
-            Ok(Some((position, full_key))) => {
+            Ok(Some(position)) => {
                 owned.position = position;
                 owned.unwritten_since = None;
-                owned.full_key = full_key.or(owned.full_key.take());
                 Ok(true)
             }
             Ok(None) => Ok(false),
@@ -222,14 +199,8 @@ fn delivery(handed: Handed, term: i64) -> Delivery {
     }
 }
 
-/// Puts events aside; returns a key that has too many followers now, if one has.
-async fn park(
-    conn: &mut SqliteConnection,
-    route: &str,
-    parked: &[Parked],
-    max: u64,
-    now: i64,
-) -> Result<Option<Arc<str>>, sqlx::Error> {
+/// Puts events aside.
+async fn park(conn: &mut SqliteConnection, route: &str, parked: &[Parked], now: i64) -> Result<(), sqlx::Error> {
     let mut keys = HashSet::new();
     for aside in parked {
         let state = if aside.due.is_some() { "delayed" } else { "blocked" };
@@ -250,27 +221,9 @@ async fn park(
             keys.insert(Arc::clone(key));
         }
     }
-    let mut full = None;
     for key in keys {
         // What they wait for may have gone since the look.
         release(conn, route, &key, now).await?;
-        if followers(conn, route, &key, max).await? >= max {
-            full = Some(key);
-        }
     }
-    Ok(full)
-}
-
-/// How many events of the key wait, counted up to `max`.
-async fn followers(conn: &mut SqliteConnection, route: &str, key: &str, max: u64) -> Result<u64, sqlx::Error> {
-    sqlx::query_scalar(
-        "select count(*) from (select 1 from postroom_delivery \
-         where route = ?1 and key = ?2 and blocks = 1 and state = 'blocked' limit ?3)",
-    )
-    .bind(route)
-    .bind(key)
-    .bind(signed(max))
-    .fetch_one(conn)
-    .await
-    .map(count)
+    Ok(())
 }
