@@ -1,10 +1,11 @@
 //! A relay counts by itself whether it has seen every event up to its positions.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use postroom_core::RouteHealth;
+use postroom_core::{Event, Outbox as _, RouteDefinition, RouteHealth, Store as _};
 
-use crate::bench::{Bench, Worker, events, wait_for};
+use crate::bench::{Bench, LEASE, Worker, events, relay, wait_for};
 
 /// What the renewals of a relay say of its counts.
 async fn differs(worker: &Worker) -> Option<String> {
@@ -81,4 +82,32 @@ async fn an_event_in_a_gap_that_was_just_read_over_is_noticed_while_the_relay_go
         differs(&worker).await.is_some()
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_new_route_counts_on_from_where_another_stands() {
+    let bench = Bench::with(|options| options.lanes(2)).await;
+    let mut worker = bench.worker().await;
+    // One commits late and one rolls back; between them the first route reads on, and more follows that it has not read.
+    let [mut late, mut gone] = [bench.store.begin().await.unwrap(), bench.another().await.begin().await.unwrap()];
+    for (tx, id) in [(&mut late, "late"), (&mut gone, "gone")] {
+        for n in 0..5 {
+            let event = Event::new("order.placed").id(format!("{id}-{n}")).key(format!("{id}-{n}"));
+            drop(bench.store.append(tx, &event).await.unwrap());
+        }
+    }
+    bench.append(&events(0, 20)).await;
+    worker.until(20).await;
+    late.commit().await.unwrap();
+    gone.rollback().await.unwrap();
+    bench.append(&events(20, 10)).await;
+    let source = bench.store.source(&relay(LEASE), &RouteDefinition::new("second")).await.unwrap();
+    let base = bench.one("select sum(base) from postroom.checkpoint where route = 'second'").await;
+    assert_eq!(base, "35", "what it found when it started");
+    let mut second = Worker { source, came: BTreeMap::new() };
+    second.look(500).await.unwrap();
+    bench.append(&events(30, 10)).await;
+    second.until(10).await;
+    worker.until(45).await;
+    bench.agrees().await;
 }
