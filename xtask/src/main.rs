@@ -1,8 +1,9 @@
-//! Developer tasks: `cargo xtask lint | docs | deb | services | simulate | stress | faults | bench`.
+//! Developer tasks: `cargo xtask lint | docs | deb | services | matrix | simulate | stress | faults | bench`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "its output is its purpose")]
 
 mod deb;
+mod matrix;
 mod services;
 mod simulate;
 
@@ -12,7 +13,9 @@ const USAGE: &str = "usage:
   cargo xtask lint                        format and lints, warnings are errors
   cargo xtask docs                        writes the lists of keys and commands and the schema in docs/ anew
   cargo xtask deb [--profile NAME]        a Debian package of the program (default profile: release), in target/debian
-  cargo xtask services up|down|status     real servers for tests: PostgreSQL, PgBouncer, Kafka, RabbitMQ, NATS, Redis
+  cargo xtask services up [NAME…]|down|status
+                                          real servers for tests: PostgreSQL, PgBouncer, Kafka, RabbitMQ, NATS, Redis
+  cargo xtask matrix [NAME…]              the tests of stores and transports on other versions of their servers, fetched by itself
   cargo xtask simulate [--seeds N] [--from SEED]
                                           the simulation over N seeds (default 2000); prints the first seed that fails
   cargo xtask stress [--minutes N]        the PostgreSQL store under load while relays die (default 10); prints its figures
@@ -45,13 +48,14 @@ fn main() -> ExitCode {
         }
         ["deb"] => deb::package("release"),
         ["deb", "--profile", profile] => deb::package(profile),
-        ["services", "up"] => said(services::up().map(|()| true)),
+        ["services", "up", names @ ..] => said(services::up(names).map(|()| true)),
         ["services", "down"] => said(services::down().map(|()| true)),
         ["services", "status"] => said(services::status()),
         ["simulate", rest @ ..] => match simulate::Wanted::parse(rest) {
             Some(wanted) => simulate::run(&wanted),
             None => usage(),
         },
+        ["matrix", names @ ..] => said(matrix::run(names)),
         ["stress"] => stress("10"),
         ["stress", "--minutes", minutes] if minutes.parse::<u64>().is_ok() => stress(minutes),
         ["faults"] => faults("5"),

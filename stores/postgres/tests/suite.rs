@@ -1,41 +1,64 @@
-//! The suite that every store passes, on PostgreSQL: directly, and through PgBouncer with two server connections.
+//! The suite that every store passes, on PostgreSQL: directly, through PgBouncer with two server connections, and on the oldest
+//! and the newest version that is served.
 #![allow(clippy::unwrap_used, reason = "a harness fails by panicking")]
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
-use postroom_conformance::servers::{Database, Servers};
+use postroom_conformance::servers::{Database, NEWEST_POSTGRES, OLDEST_POSTGRES, Servers};
 use postroom_conformance::stores::StoreHarness;
 use postroom_core::Store;
 use postroom_postgres::{Pooler, Postgres, PostgresOptions};
 use postroom_testing::ManualClock;
 use sqlx::Transaction;
 
-struct Harness<const POOLED: bool> {
+/// A server, and how to reach it.
+trait Way: 'static {
+    const SERVER: &str = "postgres";
+    const POOLED: bool = false;
+}
+
+struct Direct;
+struct ThroughPgBouncer;
+struct Oldest;
+struct Newest;
+
+impl Way for Direct {}
+impl Way for ThroughPgBouncer {
+    const POOLED: bool = true;
+}
+impl Way for Oldest {
+    const SERVER: &str = OLDEST_POSTGRES;
+}
+impl Way for Newest {
+    const SERVER: &str = NEWEST_POSTGRES;
+}
+
+struct Harness<W> {
     clock: ManualClock,
     store: Postgres,
     database: Database,
+    way: PhantomData<W>,
 }
 
-fn options<const POOLED: bool>(database: &Database, clock: &ManualClock) -> PostgresOptions {
+fn options<W: Way>(database: &Database, clock: &ManualClock) -> PostgresOptions {
     let (url, pooler) =
-        if POOLED { (database.pgbouncer_url(), Pooler::Transaction) } else { (database.url(), Pooler::None) };
-    PostgresOptions::new("main", url)
-        .pooler(pooler)
-        .clock(Arc::new(clock.clone()))
+        if W::POOLED { (database.pgbouncer_url(), Pooler::Transaction) } else { (database.url(), Pooler::None) };
+    PostgresOptions::new("main", url).pooler(pooler).clock(Arc::new(clock.clone()))
 }
 
-impl<const POOLED: bool> StoreHarness for Harness<POOLED> {
+impl<W: Way> StoreHarness for Harness<W> {
     type Tx = Transaction<'static, sqlx::Postgres>;
     type Store = Postgres;
 
     async fn fresh() -> Self {
-        let database = Database::create(&Servers::find()).await;
+        let database = Database::create_on(&Servers::find(), W::SERVER).await;
         let clock = ManualClock::default();
-        let options = options::<POOLED>(&database, &clock);
+        let options = options::<W>(&database, &clock);
         let empty = Postgres::open_unmigrated(options.clone()).await.unwrap();
         empty.schema().unwrap().up().await.unwrap();
         let store = Postgres::open(options).await.unwrap();
-        Self { clock, store, database }
+        Self { clock, store, database, way: PhantomData }
     }
 
     fn store(&self) -> &Postgres {
@@ -43,7 +66,7 @@ impl<const POOLED: bool> StoreHarness for Harness<POOLED> {
     }
 
     async fn reopen(&self) -> Postgres {
-        Postgres::open(options::<POOLED>(&self.database, &self.clock)).await.unwrap()
+        Postgres::open(options::<W>(&self.database, &self.clock)).await.unwrap()
     }
 
     fn clock(&self) -> &ManualClock {
@@ -80,9 +103,17 @@ impl<const POOLED: bool> StoreHarness for Harness<POOLED> {
 }
 
 mod direct {
-    postroom_conformance::store_suite!(super::Harness<false>);
+    postroom_conformance::store_suite!(super::Harness<super::Direct>);
 }
 
 mod through_pgbouncer {
-    postroom_conformance::store_suite!(super::Harness<true>);
+    postroom_conformance::store_suite!(super::Harness<super::ThroughPgBouncer>);
+}
+
+mod on_the_oldest_version {
+    postroom_conformance::store_suite!(super::Harness<super::Oldest>);
+}
+
+mod on_the_newest_version {
+    postroom_conformance::store_suite!(super::Harness<super::Newest>);
 }

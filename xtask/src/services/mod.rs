@@ -11,19 +11,35 @@ use std::fs;
 use std::io;
 use std::time::Instant;
 
+use self::postgres::OtherPostgres;
+
 use postroom_conformance::servers::brokers::{Kafka, Nats, NatsTls, RabbitMq, Redis};
 use postroom_conformance::servers::{
-    PATIENCE, Postmaster, Running, Server, Site, State, end_leftovers, start as start_and_wait, unique_folder,
+    NEWEST_POSTGRES, OLDEST_POSTGRES, PATIENCE, Postmaster, Running, Server, Site, State, end_leftovers, start as start_and_wait, unique_folder,
 };
 
 /// In the order they start; later ones may need earlier ones.
-const SERVERS: &[&dyn Server] =
-    &[&postgres::Postgres, &pgbouncer::PgBouncer, &Nats, &NatsTls, &Redis, &RabbitMq, &Kafka];
+const SERVERS: &[&dyn Server] = &[
+    &postgres::Postgres,
+    &pgbouncer::PgBouncer,
+    &OtherPostgres { name: OLDEST_POSTGRES, version: "14.24.0" },
+    &OtherPostgres { name: NEWEST_POSTGRES, version: "18.6.0" },
+    &Nats,
+    &NatsTls,
+    &Redis,
+    &RabbitMq,
+    &Kafka,
+];
 
-/// Starts them all, unless they are there. What is left of others is removed first.
-pub(crate) fn up() -> io::Result<()> {
+/// Starts those of these names, or all, unless they are there. What is left of others is removed first.
+pub(crate) fn up(names: &[&str]) -> io::Result<()> {
+    if let Some(unknown) = names.iter().find(|name| !SERVERS.iter().any(|server| server.name() == **name)) {
+        let known: Vec<&str> = SERVERS.iter().map(|server| server.name()).collect();
+        return Err(io::Error::other(format!("there is no server {unknown:?}: they are {}", known.join(", "))));
+    }
+    let wanted = || SERVERS.iter().filter(|server| names.is_empty() || names.contains(&server.name()));
     if let Some(state) = State::read()? {
-        if SERVERS.iter().all(|server| is_well(*server, &state)) {
+        if wanted().all(|server| is_well(*server, &state)) {
             println!("already up");
             print(&state);
             return Ok(());
@@ -35,7 +51,7 @@ pub(crate) fn up() -> io::Result<()> {
     // Written before each server starts as well: whatever happens, `down` finds the folder.
     state.write()?;
     state.certificates().make()?;
-    let started = SERVERS.iter().try_for_each(|server| start(*server, &mut state));
+    let started = wanted().try_for_each(|server| start(*server, &mut state));
     if started.is_err() {
         remove(&state)?;
     }

@@ -1,11 +1,13 @@
-//! PostgreSQL 15, and the template that tests copy for clusters of their own.
+//! PostgreSQL of this Debian, with the template that tests copy for clusters of their own; and other versions of it.
 
 use std::io;
 use std::path::PathBuf;
 use std::process::Command;
 
 use nix::sys::signal::Signal;
-use postroom_conformance::servers::{Postmaster, Process, Server, Site, State, owned_folder, program};
+use postroom_conformance::servers::{
+    Postmaster, Process, Server, Site, State, owned_folder, postgres_programs, program, run,
+};
 
 const SETTINGS: &[(&str, &str)] = &[
     ("max_connections", "300"),
@@ -40,6 +42,52 @@ impl Server for Postgres {
 
     fn log(&self, site: &Site) -> PathBuf {
         Postmaster::new(site.folder.clone(), site.port).log()
+    }
+
+    /// Its fast shutdown.
+    fn stop_signal(&self) -> Signal {
+        Signal::SIGINT
+    }
+}
+
+/// PostgreSQL of another version than this Debian's.
+pub(super) struct OtherPostgres {
+    pub(super) name: &'static str,
+    pub(super) version: &'static str,
+}
+
+impl OtherPostgres {
+    fn postmaster(site: &Site) -> Postmaster {
+        // In the servers' own folder: the user that PostgreSQL runs as may not look into anybody's home.
+        Postmaster::new(site.folder.join("data"), site.port).programs(Some(site.folder.join("programs/bin")))
+    }
+}
+
+impl Server for OtherPostgres {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn prepare(&self, site: &Site, _so_far: &State) -> io::Result<()> {
+        if let Some(programs) = postgres_programs(self.version)?.parent() {
+            run(Command::new("cp").arg("-r").arg(programs).arg(site.folder.join("programs")))?;
+        }
+        let postmaster = Self::postmaster(site);
+        owned_folder(postmaster.data())?;
+        postmaster.init()?;
+        postmaster.configure(SETTINGS)
+    }
+
+    fn start(&self, site: &Site) -> io::Result<Process> {
+        Self::postmaster(site).start()
+    }
+
+    fn answers(&self, site: &Site) -> bool {
+        select_one(site.port)
+    }
+
+    fn log(&self, site: &Site) -> PathBuf {
+        Self::postmaster(site).log()
     }
 
     /// Its fast shutdown.

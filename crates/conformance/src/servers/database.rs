@@ -21,15 +21,21 @@ pub fn unique_name(prefix: &str) -> String {
 #[derive(Debug)]
 pub struct Database {
     servers: Servers,
+    server: &'static str,
     name: String,
 }
 
 impl Database {
     /// Makes one on the shared PostgreSQL.
     pub async fn create(servers: &Servers) -> Self {
+        Self::create_on(servers, "postgres").await
+    }
+
+    /// Makes one on the shared PostgreSQL of this name: `postgres`, [`super::OLDEST_POSTGRES`] or [`super::NEWEST_POSTGRES`].
+    pub async fn create_on(servers: &Servers, server: &'static str) -> Self {
         let name = unique_name("test");
-        run(&servers.postgres_url(SHARED), format!("create database {name}")).await;
-        Self { servers: servers.clone(), name }
+        run(&servers.url_of(server, SHARED), format!("create database {name}")).await;
+        Self { servers: servers.clone(), server, name }
     }
 
     /// Its name.
@@ -39,7 +45,7 @@ impl Database {
 
     /// Directly.
     pub fn url(&self) -> String {
-        self.servers.postgres_url(&self.name)
+        self.servers.url_of(self.server, &self.name)
     }
 
     /// Through PgBouncer.
@@ -51,7 +57,7 @@ impl Database {
 impl Drop for Database {
     fn drop(&mut self) {
         // By force: PgBouncer and pools that close later still hold connections.
-        drop_unless_failed(&self.servers, "database", &self.name, "with (force)");
+        drop_unless_failed(&self.servers.url_of(self.server, SHARED), "database", &self.name, "with (force)");
     }
 }
 
@@ -82,19 +88,18 @@ impl Schema {
 
 impl Drop for Schema {
     fn drop(&mut self) {
-        drop_unless_failed(&self.servers, "schema", &self.name, "cascade");
+        drop_unless_failed(&self.url(), "schema", &self.name, "cascade");
     }
 }
 
 /// Runs on a thread of its own, for a runtime cannot wait inside a drop.
 #[expect(clippy::print_stderr, reason = "the test's output says where to look")]
-fn drop_unless_failed(servers: &Servers, kind: &str, name: &str, how: &str) {
-    let url = servers.postgres_url(SHARED);
+fn drop_unless_failed(url: &str, kind: &str, name: &str, how: &str) {
     if std::thread::panicking() {
         eprintln!("the {kind} {name} is kept: {url}");
         return;
     }
-    let sql = format!("drop {kind} if exists {name} {how}");
+    let (url, sql) = (url.to_owned(), format!("drop {kind} if exists {name} {how}"));
     let dropped = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.map(|runtime| runtime.block_on(run(&url, sql)))

@@ -26,7 +26,12 @@ impl Servers {
 
     /// The shared PostgreSQL.
     pub fn postgres_url(&self, database: &str) -> String {
-        format!("postgres://postgres@127.0.0.1:{}/{database}", self.port("postgres"))
+        self.url_of("postgres", database)
+    }
+
+    /// A shared PostgreSQL by its name.
+    pub(super) fn url_of(&self, server: &str, database: &str) -> String {
+        format!("postgres://postgres@127.0.0.1:{}/{database}", self.port(server))
     }
 
     /// The shared PostgreSQL behind PgBouncer, which pools transactions over four connections per user and database. So

@@ -7,6 +7,7 @@
 
 pub mod brokers;
 mod certificates;
+mod fetched;
 mod own;
 mod postmaster;
 mod process;
@@ -27,7 +28,13 @@ mod impostor;
 #[cfg(feature = "servers")]
 pub mod proxy;
 
+/// The shared PostgreSQL of the oldest version that is served.
+pub const OLDEST_POSTGRES: &str = "postgres-14";
+/// The shared PostgreSQL of the newest version that is served.
+pub const NEWEST_POSTGRES: &str = "postgres-18";
+
 pub use certificates::{CLIENT_NAME, Certificates, Identity};
+pub use fetched::postgres_programs;
 pub use own::OwnServer;
 pub use postmaster::{LOCKED_PASSWORD, LOCKED_ROLE, Postmaster};
 pub use process::Process;

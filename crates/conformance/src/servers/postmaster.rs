@@ -24,17 +24,24 @@ pub struct Postmaster {
     data: PathBuf,
     port: u16,
     environment: Vec<(String, String)>,
+    programs: Option<PathBuf>,
 }
 
 impl Postmaster {
     /// A cluster whose data is, or will be, in this folder.
     pub fn new(data: PathBuf, port: u16) -> Self {
-        Self { data, port, environment: Vec::new() }
+        Self { data, port, environment: Vec::new(), programs: None }
     }
 
     /// Starts it with these variables too.
     pub fn environment(mut self, environment: Vec<(String, String)>) -> Self {
         self.environment = environment;
+        self
+    }
+
+    /// Runs it with the programs of this folder.
+    pub fn programs(mut self, folder: Option<PathBuf>) -> Self {
+        self.programs = folder;
         self
     }
 
@@ -50,7 +57,7 @@ impl Postmaster {
 
     /// Makes the data anew, with a system identifier of its own.
     pub fn init(&self) -> io::Result<()> {
-        let mut initdb = postgres_program("initdb")?;
+        let mut initdb = as_postgres(self.program("initdb")?);
         initdb.args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"]);
         run(initdb.arg("--pgdata").arg(&self.data))?;
         fs::write(self.data.join("pg_hba.conf"), access())?;
@@ -65,7 +72,7 @@ impl Postmaster {
 
     /// Takes the data of a running cluster and follows it from then on.
     pub fn follow(&self, primary: &Self) -> io::Result<()> {
-        let mut backup = postgres_program("pg_basebackup")?;
+        let mut backup = as_postgres(program("pg_basebackup", "postgresql")?);
         backup.args([
             "--host=127.0.0.1",
             "--username=postgres",
@@ -138,17 +145,21 @@ impl Postmaster {
         self.data.join("server.log")
     }
 
+    fn program(&self, name: &str) -> io::Result<PathBuf> {
+        self.programs.as_ref().map_or_else(|| program(name, "postgresql"), |folder| Ok(folder.join(name)))
+    }
+
     fn control(&self, action: &str) -> io::Result<Command> {
         // Set by `env`, behind the change of user: a preloaded library must not begin its work as root.
         let mut command = as_postgres("/usr/bin/env");
         command.args(self.environment.iter().map(|(name, value)| format!("{name}={value}")));
-        command.arg(program("pg_ctl", "postgresql")?).args([action, "--silent", "--pgdata"]).arg(&self.data);
+        command.arg(self.program("pg_ctl")?).args([action, "--silent", "--pgdata"]).arg(&self.data);
         Ok(command)
     }
 
     /// Runs one statement in a cluster that nobody serves.
     fn single_user(&self, sql: &str) -> io::Result<()> {
-        let mut postgres = postgres_program("postgres")?;
+        let mut postgres = as_postgres(self.program("postgres")?);
         postgres.args(["--single", "-D"]).arg(&self.data).arg("postgres");
         let mut child = postgres.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
         if let Some(mut input) = child.stdin.take() {
@@ -161,10 +172,6 @@ impl Postmaster {
         }
         Err(io::Error::other(format!("PostgreSQL in single-user mode: {}: {}", output.status, said.trim())))
     }
-}
-
-fn postgres_program(name: &str) -> io::Result<Command> {
-    program(name, "postgresql").map(as_postgres)
 }
 
 /// Who may connect: the first line that fits decides.

@@ -29,11 +29,15 @@ pub struct Running {
 }
 
 impl State {
-    /// `services/services.json` in cargo's target folder.
+    /// `services/services.json` in cargo's target folder; another folder than `services` if `POSTROOM_SERVICES` names one.
     pub fn path() -> PathBuf {
-        let workspace = workspace();
-        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
-        workspace.join(target).join("services/services.json")
+        let folder = std::env::var_os("POSTROOM_SERVICES").unwrap_or_else(|| "services".into());
+        target().join(folder).join("services.json")
+    }
+
+    /// What was fetched for servers, whichever are started.
+    pub fn downloads() -> PathBuf {
+        target().join("services")
     }
 
     /// What is written at [`State::path`]; nothing when there is no such file.
@@ -86,6 +90,11 @@ impl State {
     pub fn clusters(&self) -> PathBuf {
         self.folder.join("clusters")
     }
+}
+
+fn target() -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
+    workspace().join(target)
 }
 
 /// The nearest folder above the running crate that has a lock file.

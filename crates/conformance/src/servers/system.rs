@@ -17,10 +17,11 @@ const FOLDERS: [&str; 4] = ["/usr/lib/postgresql/15/bin", "/usr/bin", "/usr/sbin
 /// by some client while its server restarts.
 const PORTS: std::ops::Range<u16> = 10_000..32_000;
 
-/// Where a server's program is; `package` is Debian's name for what brings it.
+/// Where a server's program is; `package` is Debian's name for what brings it. `POSTROOM_PROGRAMS` names a folder that comes first.
 pub fn program(name: &str, package: &str) -> io::Result<PathBuf> {
-    let found = FOLDERS.iter().map(|folder| Path::new(folder).join(name)).find(|path| path.is_file());
-    found.ok_or_else(|| {
+    let first = std::env::var_os("POSTROOM_PROGRAMS").map(PathBuf::from);
+    let folders = first.into_iter().chain(FOLDERS.iter().map(PathBuf::from));
+    folders.map(|folder| folder.join(name)).find(|path| path.is_file()).ok_or_else(|| {
         let folders = FOLDERS.join(", ");
         io::Error::other(format!("`{name}` is not in {folders}: run `apt-get install {package}`"))
     })

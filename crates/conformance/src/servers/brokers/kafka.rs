@@ -31,7 +31,7 @@ impl Kafka {
 
     /// The folder of the jars; fetched once, beside the state of the servers, with Maven.
     fn jars() -> io::Result<PathBuf> {
-        let folder = State::path().with_file_name(format!("kafka-{VERSION}"));
+        let folder = State::downloads().join(format!("kafka-{VERSION}"));
         if folder.is_dir() {
             return Ok(folder);
         }
