@@ -38,19 +38,21 @@ impl Probed {
         let turns: HashMap<u64, usize> = self.0.iter().enumerate().map(|(turn, key)| (*key, turn + 1)).collect();
         let asked = |held: &Held| turns.get(&key_hash(&held.delivery.event)).copied().unwrap_or_default();
         let candidates = first_of_keys(ready).into_iter().map(|held| (asked(held), held)).collect();
-        choose(candidates, count, |_, (asked, held), same| (*asked, held.outages, same, held.order), |(_, held)| held)
+        let rank = |_, (asked, held): &(usize, &Held), same| (*asked, held.outages, same, held.order);
+        choose(candidates, count, rank, |(_, held)| held).into_iter().map(|(_, held)| held.order).collect()
     }
 }
 
 /// While everything is refused: types that were not refused first, then as many types as there are, oldest and newest in
-/// turn, and now and then one that was tried before.
-pub(super) fn while_slow<'a>(ready: impl Iterator<Item = &'a Held>, pace: &Pace, count: usize) -> Vec<u64> {
+/// turn, and now and then one that was tried before. Says of each whether it was.
+pub(super) fn while_slow<'a>(ready: impl Iterator<Item = &'a Held>, pace: &Pace, count: usize) -> Vec<(u64, bool)> {
     let rank = |turn: usize, held: &&Held, same: usize| {
         let wrong_line = (held.delivery.attempts > 0) != (turn % 4 == 3);
         let by_age = if turn.is_multiple_of(2) { (held.order, Reverse(0)) } else { (0, Reverse(held.order)) };
         (pace.refuses(kind_hash(&held.delivery.event)), wrong_line, same, by_age)
     };
-    choose(first_of_keys(ready), count, rank, |held| held)
+    let chosen = choose(first_of_keys(ready), count, rank, |held| held);
+    chosen.into_iter().map(|held| (held.order, held.delivery.attempts > 0)).collect()
 }
 
 /// None goes before an earlier one of its key, of which a transport that pipelines keys leaves several ready.
@@ -65,7 +67,7 @@ fn choose<T, K: Ord>(
     count: usize,
     rank: impl Fn(usize, &T, usize) -> K,
     held: impl Fn(&T) -> &Held,
-) -> Vec<u64> {
+) -> Vec<T> {
     let mut kinds: HashMap<u64, usize> = HashMap::default();
     let mut chosen = Vec::new();
     while chosen.len() < count {
@@ -74,7 +76,7 @@ fn choose<T, K: Ord>(
         let Some((_, best)) = ranked.min() else { break };
         let one = candidates.swap_remove(best);
         *kinds.entry(kind_hash(&held(&one).delivery.event)).or_default() += 1;
-        chosen.push(held(&one).order);
+        chosen.push(one);
     }
     chosen
 }
@@ -147,6 +149,7 @@ mod tests {
         ready.push(held(11, "other", "k11", 0));
         let mut pace = Pace::default();
         pace.refused(Duration::from_secs(1), 0, kind_hash(&ready[0].delivery.event));
-        assert_eq!(while_slow(ready.iter(), &pace, 5), [11, 9, 0, 10, 1]);
+        let chosen = while_slow(ready.iter(), &pace, 5);
+        assert_eq!(chosen, [(11, false), (9, false), (0, false), (10, true), (1, false)]);
     }
 }

@@ -52,8 +52,13 @@ impl Engine {
             }
             self.tell_health(now);
         } else if self.pace.is_slow() {
-            for order in while_slow(self.ready.values(), &self.pace, room) {
-                if !self.hand_over(now, order, Line::Slow, &mut batch) {
+            for (order, tried) in while_slow(self.ready.values(), &self.pace, room) {
+                // What was tried before leaves room for what was not, which may be the first to succeed.
+                if tried && self.is_doubtful_full() {
+                    continue;
+                }
+                let line = if tried { Line::Doubtful } else { Line::Slow };
+                if !self.hand_over(now, order, line, &mut batch) {
                     break;
                 }
             }
