@@ -1,25 +1,39 @@
 //! Stops asking a destination that is down, and finds out gently when it is back.
 //!
 //! ```text
-//!             N failures of distinct keys in a row, or one "unavailable"
+//!              "unavailable" (with `counts = "all"` also N failures in a row)
 //!   closed ──────────────────────────────────────────────────────────► open
 //!     ▲                                                               │  ▲
-//!     │ ramp: 1, 2, 4 … in flight                        cool-down over│  │ the probe fails
-//!     └────────────────────────────── half-open (one probe) ◄──────────┘  │
+//!     │ ramp: 4, 8, 16 … in flight                       cool-down over│  │ no probe is answered
+//!     └──────────── one is answered ── half-open (a few probes) ◄──────┘  │
 //!                                          └──────────────────────────────┘
 //! ```
 //!
-//! Pure: time comes in, nothing goes out. Which delivery is the probe is the engine's choice.
+//! A destination that answers is not down, whatever it answers: refusals of single events do not open the breaker unless
+//! the route says so. Pure: time comes in, nothing goes out. Which deliveries are the probes is the engine's choice.
 
-use std::collections::HashSet;
 use std::time::Duration;
+
+/// Which failures open a route's breaker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum BreakerCounts {
+    /// Only that the destination is unavailable; one such failure is enough.
+    #[default]
+    Unavailable,
+    /// Any failure: so many in a row open it too, whatever the destination answered.
+    ///
+    /// A cluster of bad events then stops the whole route, again and again.
+    All,
+}
 
 /// When a route's breaker opens and how long it stays so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BreakerPolicy {
-    /// How many failures of distinct keys in a row open it.
+    /// Which failures open it. Defaults to those that say that the destination is unavailable.
+    pub counts: BreakerCounts,
+    /// With [`BreakerCounts::All`]: how many failures in a row open it.
     ///
-    /// Too few and a handful of bad events pauses a healthy route; too many and a dead destination burns attempts.
+    /// Too few and a handful of bad events stops a healthy route; too many and a broken destination burns attempts.
     ///
     /// Defaults to 10.
     pub failures: usize,
@@ -31,7 +45,12 @@ pub struct BreakerPolicy {
 
 impl Default for BreakerPolicy {
     fn default() -> Self {
-        Self { failures: 10, cooldown: Duration::from_secs(1), cooldown_max: Duration::from_secs(30) }
+        Self {
+            counts: BreakerCounts::Unavailable,
+            failures: 10,
+            cooldown: Duration::from_secs(1),
+            cooldown_max: Duration::from_secs(30),
+        }
     }
 }
 
@@ -45,15 +64,20 @@ pub enum Phase {
         /// By the clock that `now` comes from.
         until: Duration,
     },
-    /// One probe may go.
+    /// A few probes may go.
     HalfOpen,
-    /// The probe got through; so many may be in flight.
+    /// A probe was answered; so many may be in flight.
     Ramp {
-        /// The window; doubles as deliveries succeed.
+        /// The window; doubles as deliveries are answered.
         window: usize,
     },
 }
 
+/// Probes of one half-open phase.
+const PROBES: usize = 4;
+/// So often a half-open phase has one probe only: where all that is in flight shares one fate (a child process), an
+/// event that ends it would take the other probes with it, each time.
+const ALONE_EVERY: u32 = 3;
 /// From here on a ramp counts as closed.
 const RAMP_END: usize = 1024;
 
@@ -62,18 +86,20 @@ const RAMP_END: usize = 1024;
 pub struct Breaker {
     policy: BreakerPolicy,
     phase: Phase,
-    // Keys that failed since the last success; a set, so that one bad key never opens the breaker alone.
-    failing: HashSet<u64>,
-    // Openings since something last got through.
+    // Failures since the last success.
+    in_a_row: usize,
+    // Openings since a probe was last answered.
     trips: u32,
-    // Successes in the current ramp step.
-    successes: usize,
+    // Probes of this half-open phase that failed.
+    failed_probes: usize,
+    // Answers in the current ramp step.
+    answers: usize,
 }
 
 impl Breaker {
     /// A closed breaker.
     pub fn new(policy: BreakerPolicy) -> Self {
-        Self { policy, phase: Phase::Closed, failing: HashSet::new(), trips: 0, successes: 0 }
+        Self { policy, phase: Phase::Closed, in_a_row: 0, trips: 0, failed_probes: 0, answers: 0 }
     }
 
     /// Where it stands now; an opening whose cool-down is over becomes half-open here.
@@ -82,6 +108,7 @@ impl Breaker {
             && now >= until
         {
             self.phase = Phase::HalfOpen;
+            self.failed_probes = 0;
         }
         self.phase
     }
@@ -91,27 +118,72 @@ impl Breaker {
         match self.phase(now) {
             Phase::Closed => usize::MAX,
             Phase::Open { .. } => 0,
-            Phase::HalfOpen => 1,
+            Phase::HalfOpen => {
+                let probes = if self.trips.is_multiple_of(ALONE_EVERY) { 1 } else { PROBES };
+                probes.saturating_sub(self.failed_probes)
+            }
             Phase::Ramp { window } => window,
         }
     }
 
-    /// The destination answered: delivered, or refused this one event for good.
+    /// Whether single failures count: then there is no other protection against a destination that refuses everything.
+    pub fn counts_all(&self) -> bool {
+        self.policy.counts == BreakerCounts::All
+    }
+
+    /// A delivery succeeded.
+    pub fn succeeded(&mut self) {
+        self.in_a_row = 0;
+        self.answered();
+    }
+
+    /// The destination refused one event, for now or for good, with `others` still in flight since it last opened. Says
+    /// whether the breaker opened by it.
+    pub fn refused(&mut self, now: Duration, others: usize) -> bool {
+        match (self.policy.counts, self.phase) {
+            (BreakerCounts::Unavailable, _) => {
+                self.answered();
+                false
+            }
+            (BreakerCounts::All, Phase::Open { .. }) => false,
+            (BreakerCounts::All, Phase::HalfOpen) => self.probe_failed(now, None, others),
+            (BreakerCounts::All, Phase::Closed | Phase::Ramp { .. }) => {
+                self.in_a_row += 1;
+                self.in_a_row >= self.policy.failures && self.open(now, None)
+            }
+        }
+    }
+
+    /// The destination is down, with `others` still in flight since it last opened. Says whether the breaker opened by it.
+    pub fn unavailable(&mut self, now: Duration, retry_after: Option<Duration>, others: usize) -> bool {
+        match self.phase {
+            Phase::Open { until } => {
+                // The rest of the same outage; only a later wish of the receiver counts.
+                if let Some(after) = retry_after {
+                    self.phase = Phase::Open { until: until.max(now + after.min(RETRY_AFTER_MAX)) };
+                }
+                false
+            }
+            Phase::HalfOpen => self.probe_failed(now, retry_after, others),
+            Phase::Closed | Phase::Ramp { .. } => self.open(now, retry_after),
+        }
+    }
+
+    /// The destination answered, which says nothing about whether it succeeds.
     pub fn answered(&mut self) {
-        self.failing.clear();
         match self.phase {
             // A late answer from before an outage says nothing about now.
             Phase::Closed | Phase::Open { .. } => {}
             Phase::HalfOpen => {
-                self.successes = 0;
+                self.answers = 0;
                 // The destination is back: the next outage is a new one, with a short cool-down.
                 self.trips = 0;
-                self.phase = Phase::Ramp { window: 2 };
+                self.phase = Phase::Ramp { window: PROBES };
             }
             Phase::Ramp { window } => {
-                self.successes += 1;
-                if self.successes >= window {
-                    self.successes = 0;
+                self.answers += 1;
+                if self.answers >= window {
+                    self.answers = 0;
                     self.phase = Phase::Ramp { window: window * 2 };
                 }
                 if window >= RAMP_END {
@@ -121,28 +193,10 @@ impl Breaker {
         }
     }
 
-    /// A delivery of this key failed and will be tried again. Says whether the breaker opened by it.
-    pub fn failed(&mut self, now: Duration, key: u64) -> bool {
-        match self.phase {
-            Phase::Open { .. } => false,
-            Phase::HalfOpen => self.open(now, None),
-            Phase::Closed | Phase::Ramp { .. } => {
-                self.failing.insert(key);
-                self.failing.len() >= self.policy.failures && self.open(now, None)
-            }
-        }
-    }
-
-    /// The destination is down. Says whether the breaker opened by it.
-    pub fn unavailable(&mut self, now: Duration, retry_after: Option<Duration>) -> bool {
-        if let Phase::Open { until } = self.phase {
-            // The rest of the same outage; only a later wish of the receiver counts.
-            if let Some(after) = retry_after {
-                self.phase = Phase::Open { until: until.max(now + after.min(RETRY_AFTER_MAX)) };
-            }
-            return false;
-        }
-        self.open(now, retry_after)
+    /// One of several probes failed: the others may still tell that the destination is there, unless it asks for a pause.
+    fn probe_failed(&mut self, now: Duration, retry_after: Option<Duration>, others: usize) -> bool {
+        self.failed_probes += 1;
+        (others == 0 || retry_after.is_some()) && self.open(now, retry_after)
     }
 
     fn open(&mut self, now: Duration, retry_after: Option<Duration>) -> bool {
@@ -150,7 +204,7 @@ impl Breaker {
         let cooldown = self.policy.cooldown.saturating_mul(1 << doublings).min(self.policy.cooldown_max);
         let wait = cooldown.max(retry_after.unwrap_or_default().min(RETRY_AFTER_MAX));
         self.trips = self.trips.saturating_add(1);
-        self.failing.clear();
+        self.in_a_row = 0;
         self.phase = Phase::Open { until: now + wait };
         true
     }
@@ -166,30 +220,47 @@ mod tests {
     const S: Duration = Duration::from_secs(1);
 
     fn breaker() -> Breaker {
-        Breaker::new(BreakerPolicy { failures: 3, ..BreakerPolicy::default() })
+        Breaker::new(BreakerPolicy::default())
+    }
+
+    fn counting_all() -> Breaker {
+        Breaker::new(BreakerPolicy { counts: BreakerCounts::All, failures: 3, ..BreakerPolicy::default() })
     }
 
     #[test]
-    fn distinct_keys_in_a_row_open_it_and_one_bad_key_does_not() {
+    fn a_destination_that_answers_is_not_down() {
         let mut b = breaker();
-        for _ in 0..100 {
-            assert!(!b.failed(S, 1));
+        for _ in 0..1000 {
+            assert!(!b.refused(S, 0));
         }
-        assert!(!b.failed(S, 2));
-        b.answered();
-        assert!(!b.failed(S, 1) && !b.failed(S, 2), "a success starts the count again");
-        assert!(b.failed(S, 3));
+        assert_eq!(b.phase(S), Phase::Closed);
+        b.unavailable(S, None, 0);
+        assert_eq!(b.phase(2 * S), Phase::HalfOpen);
+        assert!(!b.refused(2 * S, 0), "a probe that is refused was answered");
+        assert_eq!(b.phase(2 * S), Phase::Ramp { window: PROBES });
+    }
+
+    #[test]
+    fn where_all_failures_count_so_many_in_a_row_open_it() {
+        let mut b = counting_all();
+        assert!(!b.refused(S, 9) && !b.refused(S, 9));
+        b.succeeded();
+        assert!(!b.refused(S, 9) && !b.refused(S, 9), "a success starts the count again");
+        assert!(b.refused(S, 9));
         assert_eq!(b.window(S), 0);
+        assert_eq!(b.window(2 * S), PROBES);
+        assert!(!b.refused(2 * S, 1), "another probe is on its way");
+        assert!(b.refused(2 * S, 0));
     }
 
     #[test]
     fn unavailable_opens_at_once_and_honours_the_receivers_wish_within_reason() {
         let mut b = breaker();
-        assert!(b.unavailable(S, Some(20 * S)));
+        assert!(b.unavailable(S, Some(20 * S), 0));
         assert_eq!(b.phase(20 * S), Phase::Open { until: 21 * S });
         assert_eq!(b.phase(21 * S), Phase::HalfOpen);
         let mut b = breaker();
-        b.unavailable(S, Some(Duration::from_secs(1 << 40)));
+        b.unavailable(S, Some(Duration::from_secs(1 << 40)), 0);
         assert_eq!(b.phase(S), Phase::Open { until: S + RETRY_AFTER_MAX });
     }
 
@@ -197,38 +268,53 @@ mod tests {
     fn failed_probes_double_the_cool_down_up_to_its_limit() {
         let mut b = breaker();
         let mut now = S;
-        let mut waits = Vec::new();
+        let (mut waits, mut probes) = (Vec::new(), Vec::new());
         for _ in 0..8 {
-            b.unavailable(now, None);
+            b.unavailable(now, None, 0);
             let Phase::Open { until } = b.phase(now) else { panic!("not open") };
             waits.push(until.abs_diff(now).as_secs());
             now = until;
-            assert_eq!(b.window(now), 1);
+            probes.push(b.window(now));
         }
         assert_eq!(waits, [1, 2, 4, 8, 16, 30, 30, 30]);
+        assert_eq!(probes, [4, 4, 1, 4, 4, 1, 4, 4], "now and then one goes alone");
+    }
+
+    #[test]
+    fn it_opens_again_only_when_no_probe_was_answered() {
+        let mut b = breaker();
+        b.unavailable(S, None, 0);
+        assert_eq!(b.window(2 * S), 4);
+        assert!(!b.unavailable(2 * S, None, 3) && !b.unavailable(2 * S, None, 2));
+        assert_eq!(b.window(2 * S), 2, "no further probe takes the place of one that failed");
+        b.succeeded();
+        assert_eq!(b.phase(2 * S), Phase::Ramp { window: 4 });
+        b.unavailable(2 * S, None, 0);
+        b.phase(3 * S);
+        assert!(b.unavailable(3 * S, Some(5 * S), 3), "a wish to be asked later is no silence");
     }
 
     #[test]
     fn after_the_probe_it_ramps_up_and_closes() {
         let mut b = breaker();
-        b.unavailable(S, None);
+        b.unavailable(S, None, 0);
         assert_eq!(b.phase(2 * S), Phase::HalfOpen);
-        b.answered();
+        b.succeeded();
         let mut windows = vec![b.window(2 * S)];
         while b.phase(2 * S) != Phase::Closed {
-            b.answered();
+            b.succeeded();
             if windows.last() != Some(&b.window(2 * S)) {
                 windows.push(b.window(2 * S));
             }
         }
-        assert!(windows.starts_with(&[2, 4, 8, 16]), "{windows:?}");
+        assert!(windows.starts_with(&[4, 8, 16, 32]), "{windows:?}");
     }
 
     #[test]
     fn a_late_answer_does_not_close_an_open_breaker() {
         let mut b = breaker();
-        b.unavailable(S, None);
-        b.answered();
+        b.unavailable(S, None, 0);
+        b.succeeded();
         assert_eq!(b.window(S), 0);
     }
 }

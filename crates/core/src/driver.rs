@@ -20,21 +20,26 @@ enum State<T> {
 }
 
 impl<T> DriverTask<T> {
-    /// Gives it something to do; `start` makes the driver when there is none yet. Back it comes when the transport is
-    /// closed.
-    pub fn hand_over<F>(&self, work: T, start: impl FnOnce(mpsc::UnboundedReceiver<T>) -> F) -> Result<(), T>
+    /// Gives it something to do; `start` makes the driver when there is none yet, or when it has panicked. Back it comes
+    /// when the transport is closed.
+    pub fn hand_over<F>(&self, mut work: T, start: impl FnOnce(mpsc::UnboundedReceiver<T>) -> F) -> Result<(), T>
     where
         F: Future<Output = ()> + Send + 'static,
     {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let State::Idle = *state {
-            let (hand_over, work) = mpsc::unbounded_channel();
-            *state = State::Running(hand_over, tokio::spawn(start(work)));
-        }
         match &*state {
-            State::Running(hand_over, _) => hand_over.send(work).map_err(|refused| refused.0),
-            State::Idle | State::Closed => Err(work),
+            State::Closed => return Err(work),
+            State::Idle => {}
+            State::Running(hand_over, _) => match hand_over.send(work) {
+                Ok(()) => return Ok(()),
+                // It ends by itself only by a panic, which drops, and so reports, everything it owned.
+                Err(refused) => work = refused.0,
+            },
         }
+        let (hand_over, batches) = mpsc::unbounded_channel();
+        let sent = hand_over.send(work).map_err(|refused| refused.0);
+        *state = State::Running(hand_over, tokio::spawn(start(batches)));
+        sent
     }
 
     /// Waits until the driver has ended; nothing is taken any more.
@@ -80,6 +85,32 @@ mod tests {
         task.close().await;
         assert_eq!(task.hand_over(3, start), Err(3));
         assert_eq!((finished.try_recv(), finished.try_recv(), finished.try_recv().is_err()), (Ok(1), Ok(2), true));
+    }
+
+    #[tokio::test]
+    async fn one_that_panicked_is_started_again_with_the_next_work() {
+        let (done, mut finished) = mpsc::unbounded_channel();
+        let task = DriverTask::default();
+        let start = |mut work: mpsc::UnboundedReceiver<Vec<(u8, mpsc::Sender<()>)>>| {
+            let done = done.clone();
+            async move {
+                while let Some(batch) = work.recv().await {
+                    for (number, _held) in batch {
+                        assert_ne!(number, 13, "a driver with a bug");
+                        done.send(number).unwrap();
+                    }
+                }
+            }
+        };
+        let (held, mut dropped) = mpsc::channel(1);
+        assert!(task.hand_over(vec![(1, held.clone())], start).is_ok() && task.hand_over(vec![(13, held)], start).is_ok());
+        // Everything it owned is dropped, and with a transport reported, when it has panicked.
+        assert_eq!(dropped.recv().await, None);
+        let (held, mut dropped) = mpsc::channel(1);
+        assert!(task.hand_over(vec![(2, held)], start).is_ok());
+        assert_eq!(dropped.recv().await, None);
+        assert_eq!((finished.recv().await, finished.recv().await), (Some(1), Some(2)));
+        task.close().await;
     }
 
     #[tokio::test]

@@ -42,7 +42,7 @@ mod wake;
 pub mod window;
 pub mod worker;
 
-pub use breaker::{Breaker, BreakerPolicy, Phase, RETRY_AFTER_MAX};
+pub use breaker::{Breaker, BreakerCounts, BreakerPolicy, Phase, RETRY_AFTER_MAX};
 pub use clock::Clock;
 pub use contract::Contract;
 pub use correlation::with_correlation_id;

@@ -128,8 +128,10 @@ pub enum RouteState {
     Paused,
     /// Its destination is down; waiting for the next probe.
     BreakerOpen,
-    /// Its destination was down; one probe is on its way.
+    /// Its destination was down; a few probes are on their way.
     HalfOpen,
+    /// Its destination answers, and refuses everything; it is asked slowly until something succeeds.
+    Slowed,
     /// It cannot work as configured.
     Misconfigured,
     /// Its receiver said it is gone for good; events are held.
@@ -153,6 +155,7 @@ impl RouteState {
             Self::Paused => "paused",
             Self::BreakerOpen => "breaker_open",
             Self::HalfOpen => "half_open",
+            Self::Slowed => "slowed",
             Self::Misconfigured => "misconfigured",
             Self::Disabled => "disabled",
             Self::Halted => "halted",

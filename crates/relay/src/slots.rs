@@ -76,6 +76,12 @@ impl Share {
         taken
     }
 
+    /// How many this route could have: those it has, and those that are free for it.
+    pub(crate) fn reachable(&self) -> usize {
+        let free = self.shared.common_max.saturating_sub(self.shared.common_used.load(Ordering::Acquire));
+        self.shared.own_max.max(self.own) + self.common + free
+    }
+
     /// Gives slots back, the common ones first.
     pub(crate) fn give_back(&mut self, count: usize) {
         let common = count.min(self.common);
@@ -106,7 +112,9 @@ mod tests {
     fn one_route_may_take_everything_but_the_reserve_of_the_others() {
         let slots = Slots::new(512, 2);
         let (mut a, mut b) = (slots.share(), slots.share());
+        assert_eq!(a.reachable(), 384);
         assert_eq!(take_all(&mut a), 384);
+        assert_eq!((a.reachable(), b.reachable()), (384, 128));
         assert_eq!(take_all(&mut b), 128);
         a.give_back(300);
         assert_eq!(take_all(&mut b), 256, "what is common goes to whoever asks");

@@ -33,6 +33,8 @@ pub enum Reply {
     Fail(Failure),
     /// Delivers it after this long, by this clock.
     Slow(Duration, Arc<dyn Clock>),
+    /// Says after this long, by this clock, that it failed.
+    FailSlow(Duration, Arc<dyn Clock>, Failure),
     /// Says nothing until [`ScriptedTransport::release`].
     Stuck,
     /// Gives it up without a word, as a transport with a bug would.
@@ -210,6 +212,14 @@ impl ScriptedTransport {
         reply
     }
 
+    fn report_after(&self, pause: impl Future<Output = ()> + Send + 'static, outbound: Outbound, outcome: Outcome) {
+        let transport = self.clone();
+        tokio::spawn(async move {
+            pause.await;
+            transport.report(outbound, outcome);
+        });
+    }
+
     fn report(&self, outbound: Outbound, outcome: Outcome) {
         let delivered = outcome.is_ok();
         if delivered {
@@ -249,13 +259,8 @@ impl Transport for ScriptedTransport {
                     self.lock().stuck.push(outbound);
                     self.inner.counts.send_modify(|counts| counts.stuck += 1);
                 }
-                Reply::Slow(time, clock) => {
-                    let (transport, sleep) = (self.clone(), clock.sleep(time));
-                    tokio::spawn(async move {
-                        sleep.await;
-                        transport.report(outbound, Ok(Receipt::default()));
-                    });
-                }
+                Reply::Slow(time, clock) => self.report_after(clock.sleep(time), outbound, Ok(Receipt::default())),
+                Reply::FailSlow(time, clock, failure) => self.report_after(clock.sleep(time), outbound, Err(failure)),
             }
             self.inner.counts.send_modify(|counts| counts.arrived += 1);
         }

@@ -11,7 +11,9 @@ use super::{Engine, Held, Phase, Taken};
 
 /// Most deliveries held behind earlier ones of their keys; beyond, no more is taken until some are done.
 const FOLLOWERS_MAX: usize = 10_000;
-/// Bytes held in all, as a multiple of what one take may bring.
+/// Most deliveries on their way again that are held while they wait for each other.
+const AGAIN_MAX: usize = 10_000;
+/// Bytes held in all, and rows while many are refused, as a multiple of what one take may bring.
 const HELD_TAKES_MAX: usize = 8;
 /// How long takes may fail before the route counts as down.
 const TROUBLE_MIN: Duration = Duration::from_secs(5);
@@ -30,12 +32,17 @@ impl Engine {
         if self.standing.paused || unsure {
             return true;
         }
-        self.ready.len() < self.options.take.rows
+        let rows = self.options.take.rows;
+        // Behind a cluster of bad events there may be good ones.
+        let ahead = if self.pace.is_wary(now) && !self.ready.is_one_line() { HELD_TAKES_MAX } else { 1 };
+        // Those on their way again, which may have to wait for each other, keep no fresh ones out.
+        let crowded = self.ready.again() >= rows && !(self.ready.fresh() == 0 && self.is_doubtful_full());
+        self.ready.fresh() < rows.saturating_mul(ahead)
+            && !crowded
+            && self.ready.again() < AGAIN_MAX
             && self.keys.waiting() < FOLLOWERS_MAX
-            && self.settler.returning() < self.options.take.rows
+            && self.settler.returning() < rows
             && self.held_bytes < self.options.take.bytes.saturating_mul(HELD_TAKES_MAX)
-            // While the destination is down one delivery is enough to ask it with.
-            && (self.ready.is_empty() || !matches!(self.breaker.phase(now), BreakerPhase::Open { .. }))
     }
 
     pub(super) fn taken(&mut self, taken: Taken) {
@@ -116,7 +123,7 @@ impl Engine {
         self.next_order += 1;
         let sendable = if self.capabilities.pipelines_key { Some(held) } else { self.keys.admit(held) };
         if let Some(held) = sendable {
-            self.ready.insert(held.order, held);
+            self.ready.insert(held);
         }
     }
 
@@ -206,11 +213,11 @@ impl Engine {
         let mut unsent = self.keys.drain_lane(lane);
         let orders: Vec<u64> = self.ready.values().filter(|h| h.delivery.lane == lane).map(|h| h.order).collect();
         for order in orders {
-            if let Some(held) = self.ready.remove(&order) {
+            if let Some(held) = self.ready.remove(order) {
                 if !self.capabilities.pipelines_key
                     && let Some(next) = self.keys.done(&held.delivery)
                 {
-                    self.ready.insert(next.order, next);
+                    self.ready.insert(next);
                 }
                 unsent.push(held);
             }
@@ -253,7 +260,9 @@ impl Engine {
         } else if self.differs.is_some() {
             RouteState::CountsDiffer
         } else {
+            self.pace.expire(now);
             match self.breaker.phase(now) {
+                BreakerPhase::Closed | BreakerPhase::Ramp { .. } if self.pace.is_slow() => RouteState::Slowed,
                 BreakerPhase::Closed | BreakerPhase::Ramp { .. } => RouteState::Running,
                 BreakerPhase::Open { .. } => RouteState::BreakerOpen,
                 BreakerPhase::HalfOpen => RouteState::HalfOpen,
@@ -264,6 +273,7 @@ impl Engine {
             RouteState::CountsDiffer => self.differs.clone().unwrap_or_default(),
             RouteState::Down => self.trouble.as_ref().map(|(_, why)| why.clone()).unwrap_or_default(),
             RouteState::BreakerOpen | RouteState::HalfOpen => self.outage.clone(),
+            RouteState::Slowed => self.refusal.clone(),
             _ => String::new(),
         };
         let health = RouteHealth { state, note };

@@ -8,12 +8,15 @@ mod bucket;
 mod intake;
 mod keys;
 mod outcome;
+mod pace;
+mod probes;
 mod pump;
+mod ready;
 mod settler;
 mod suspects;
 mod timing;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -29,6 +32,9 @@ use tokio_util::sync::CancellationToken;
 
 use self::bucket::Bucket;
 use self::keys::{Held, Keys};
+use self::pace::Pace;
+use self::probes::Probed;
+use self::ready::Ready;
 use self::settler::{Batch, Settler};
 use self::suspects::Suspects;
 use self::timing::Timing;
@@ -65,6 +71,18 @@ struct Flight {
     since: Duration,
     // How often the breaker had opened when it was sent.
     epoch: u64,
+    line: Line,
+}
+
+/// As what a delivery was handed over; bounds how many of its like are in flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Line {
+    /// As one of which nothing bad is known.
+    Plain,
+    /// As one that may well fail: on its way again, or from the old end while many are refused.
+    Doubtful,
+    /// To find out whether a destination that refuses everything still does.
+    Slow,
 }
 
 /// How far the engine has got.
@@ -103,11 +121,13 @@ pub(crate) struct Engine {
     timing: Timing,
     share: Share,
     keys: Keys,
-    ready: BTreeMap<u64, Held>,
+    ready: Ready,
     flights: HashMap<u64, Flight>,
     settler: Settler,
     breaker: Breaker,
+    pace: Pace,
     suspects: Suspects,
+    probed: Probed,
     bucket: Option<Bucket>,
     report: mpsc::UnboundedSender<(u64, Outcome)>,
 
@@ -119,10 +139,19 @@ pub(crate) struct Engine {
     // Which counts differ; only a renewal knows.
     differs: Option<String>,
     health: RouteHealth,
+    // The last failure that opened the breaker, and the last refusal.
     outage: String,
+    refusal: String,
     // How often the breaker has opened; how many of `flights` were sent since.
     epoch: u64,
     current_flights: usize,
+    // How many of `flights` were sent as doubtful, and as slow ones.
+    doubtful_flights: usize,
+    slow_flights: usize,
+    // Whose turn it is among what is ready.
+    turn: usize,
+    // When the latest of those that got through was sent.
+    through_sent: Option<Duration>,
     // Outages so far; a failed probe belongs to the one going on.
     outages: u64,
     // Since when takes fail, and why.
@@ -189,6 +218,7 @@ pub(crate) async fn serve(run: RouteRun, around: Surroundings, stop: Cancellatio
     let mut capabilities = run.transport.capabilities();
     // What is behind a dead event that holds its key must not be on its way already.
     capabilities.pipelines_key &= run.definition.on_dead == OnDead::Continue;
+    let ready = Ready::new(capabilities.pipelines_key);
     let (report, reports) = mpsc::unbounded_channel();
     let observer = around.observer.route(&run.store_name, &run.definition.name);
     let engine = Engine {
@@ -210,9 +240,11 @@ pub(crate) async fn serve(run: RouteRun, around: Surroundings, stop: Cancellatio
         rng: around.rng,
         share: around.share,
         keys: Keys::default(),
-        ready: BTreeMap::new(),
+        ready,
         flights: HashMap::default(),
+        pace: Pace::default(),
         suspects: Suspects::default(),
+        probed: Probed::default(),
         report,
         standing: Standing::default(),
         stands_by: false,
@@ -220,8 +252,13 @@ pub(crate) async fn serve(run: RouteRun, around: Surroundings, stop: Cancellatio
         differs: None,
         health: RouteHealth::running(),
         outage: String::new(),
+        refusal: String::new(),
         epoch: 0,
         current_flights: 0,
+        doubtful_flights: 0,
+        slow_flights: 0,
+        turn: 0,
+        through_sent: None,
         outages: 0,
         trouble: None,
         doubts: around.doubts,

@@ -8,16 +8,21 @@ use postroom_core::{
 };
 
 use super::settler::Urgency;
-use super::suspects::key_hash;
-use super::{Batch, Engine, Flight, Held, Phase};
+use super::probes::{key_hash, kind_hash};
+use super::{Batch, Engine, Flight, Held, Line, Phase};
+
+/// A delivery that is not answered while one that was sent so much later gets through is not the destination's fault.
+const OVERTAKEN: Duration = Duration::from_secs(1);
 
 impl Engine {
     /// One delivery's outcome is known.
     pub(super) fn outcome(&mut self, now: Duration, ticket: u64, outcome: Outcome) {
-        let Some(Flight { mut held, since, epoch }) = self.flights.remove(&ticket) else { return };
+        let Some(Flight { mut held, since, epoch, line }) = self.flights.remove(&ticket) else { return };
         // An answer from before an outage says nothing about the destination now.
         let current = epoch == self.epoch;
         self.current_flights -= usize::from(current);
+        self.doubtful_flights -= usize::from(line == Line::Doubtful);
+        self.slow_flights -= usize::from(line == Line::Slow);
         if self.void.contains(&held.delivery.lane) {
             self.void_outcome(&held);
             return;
@@ -26,41 +31,20 @@ impl Engine {
         let outcome = match outcome {
             Err(failure) if failure.kind == FailureKind::Unavailable => {
                 if !self.suspects.is_blamed(&held) {
-                    if current {
-                        self.destination_down(now, &failure);
-                    }
-                    if failure.disables {
-                        self.disable(&failure);
-                    }
-                    self.suspects.outage(&mut held, self.outages);
+                    self.not_answered(now, &mut held, &failure, since, current);
                 }
                 if !self.suspects.is_blamed(&held) {
                     self.unavailable(now, held);
                     return;
                 }
+                self.refused(now, &held, &failure);
                 Err(Failure { kind: FailureKind::Transient, ..failure })
             }
-            known => known,
+            known => {
+                self.answered(now, &held, &known, since, current);
+                known
+            }
         };
-        match &outcome {
-            Ok(_) => {
-                self.suspects.got_through();
-                if current {
-                    self.breaker.answered();
-                }
-            }
-            // It says something about the event, and nothing about the destination.
-            Err(failure) if current && (failure.kind == FailureKind::Permanent || failure.waits) => {
-                self.breaker.answered();
-            }
-            Err(failure) if current => {
-                let probing = self.breaker.phase(now) == BreakerPhase::HalfOpen;
-                if self.breaker.failed(now, key_hash(&held.delivery)) {
-                    self.opened(failure, probing);
-                }
-            }
-            Err(_) => {}
-        }
         let verdict = match held.burial.take() {
             Some(burial) => {
                 // A transient one is logged as what it is: another try.
@@ -106,12 +90,64 @@ impl Engine {
         });
     }
 
-    /// The destination said it is down.
-    fn destination_down(&mut self, now: Duration, failure: &Failure) {
-        let probing = self.breaker.phase(now) == BreakerPhase::HalfOpen;
-        if self.breaker.unavailable(now, failure.retry_after) {
-            self.opened(failure, probing);
+    /// The destination answered: what that says about it, and about others.
+    fn answered(&mut self, now: Duration, held: &Held, outcome: &Outcome, since: Duration, current: bool) {
+        match outcome {
+            Ok(_) => {
+                self.suspects.got_through();
+                self.probed.forget();
+                self.through_sent = self.through_sent.max(Some(since));
+                if current {
+                    self.breaker.succeeded();
+                }
+                // A dead letter that is published is no success of its event.
+                if held.burial.is_none() {
+                    self.pace.succeeded(now, kind_hash(&held.delivery.event), held.delivery.attempts > 0);
+                }
+            }
+            // It came too early, which says nothing about other events.
+            Err(failure) if failure.waits => {
+                if current {
+                    self.breaker.answered();
+                }
+            }
+            Err(failure) => {
+                let probing = self.breaker.phase(now) == BreakerPhase::HalfOpen;
+                if current && self.breaker.refused(now, self.current_flights) {
+                    self.opened(failure, probing);
+                }
+                if !self.breaker.counts_all() {
+                    self.refused(now, held, failure);
+                }
+            }
         }
+    }
+
+    /// A delivery was refused, which is nobody else's fault unless nothing succeeds any more.
+    fn refused(&mut self, now: Duration, held: &Held, failure: &Failure) {
+        self.pace.refused(now, key_hash(&held.delivery.event), kind_hash(&held.delivery.event));
+        self.refusal = format!("{}: {}", failure.code, failure.error);
+    }
+
+    /// The destination did not answer this one. If it answered another that was sent well after it, that is this one's own
+    /// fault; otherwise the destination is down.
+    fn not_answered(&mut self, now: Duration, held: &mut Held, failure: &Failure, since: Duration, current: bool) {
+        let is_wish = failure.disables || failure.retry_after.is_some();
+        if !is_wish && self.through_sent.is_some_and(|sent| sent >= since + OVERTAKEN) {
+            self.suspects.alone(held);
+            self.refused(now, held, failure);
+            return;
+        }
+        if current {
+            let probing = self.breaker.phase(now) == BreakerPhase::HalfOpen;
+            if self.breaker.unavailable(now, failure.retry_after, self.current_flights) {
+                self.opened(failure, probing);
+            }
+        }
+        if failure.disables {
+            self.disable(failure);
+        }
+        self.suspects.outage(held, self.outages);
     }
 
     /// The breaker opened; a failed probe is the same outage going on.
@@ -138,7 +174,7 @@ impl Engine {
                 self.forget(&held.delivery);
                 self.settle_later(now, held.delivery, Verdict::Returned, Duration::ZERO);
             } else {
-                self.ready.insert(held.order, held);
+                self.ready.insert(held);
             }
         }
     }
@@ -199,10 +235,10 @@ impl Engine {
         if self.capabilities.pipelines_key
             && let Some(key) = failed.delivery.order_key()
         {
-            let later = self.ready.range(failed.order..).map(|(_, held)| held);
+            let later = self.ready.after(failed.order);
             let orders: Vec<u64> =
                 later.filter(|held| held.delivery.order_key() == Some(key)).map(|held| held.order).collect();
-            behind.extend(orders.iter().filter_map(|order| self.ready.remove(order)));
+            behind.extend(orders.iter().filter_map(|order| self.ready.remove(*order)));
         }
         for held in behind {
             self.forget(&held.delivery);
@@ -217,7 +253,7 @@ impl Engine {
         if let Some(next) = self.keys.done(delivery)
             && self.phase == Phase::Serving
         {
-            self.ready.insert(next.order, next);
+            self.ready.insert(next);
         }
     }
 

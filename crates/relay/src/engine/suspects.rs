@@ -4,10 +4,7 @@
 //! its failure is its own, so that it cannot pause the route for ever. In a real outage nobody gets through, and no
 //! event is blamed.
 
-use std::collections::{HashSet, VecDeque};
-use std::hash::{DefaultHasher, Hash, Hasher};
-
-use postroom_core::Delivery;
+use std::collections::VecDeque;
 
 use super::keys::Held;
 
@@ -15,14 +12,11 @@ use super::keys::Held;
 const OUTAGES_MAX: u32 = 3;
 /// How many blamed events are remembered.
 const BLAMED_MAX: usize = 1024;
-/// How many probed keys are remembered.
-const PROBED_MAX: usize = 64;
 
 /// What the engine knows about the current run of outages.
 #[derive(Debug, Default)]
 pub(super) struct Suspects {
     through: u64,
-    probed: VecDeque<u64>,
     // Ids; once blamed, an event stays so through all its retries.
     blamed: VecDeque<String>,
 }
@@ -31,7 +25,6 @@ impl Suspects {
     /// Something got through.
     pub(super) fn got_through(&mut self) {
         self.through += 1;
-        self.probed.clear();
     }
 
     /// Whether this one's failures are its own from now on.
@@ -45,6 +38,11 @@ impl Suspects {
             return;
         }
         held.last_outage = Some(number);
+        self.alone(held);
+    }
+
+    /// The destination did not answer this one: in an outage, or while it answered others.
+    pub(super) fn alone(&mut self, held: &mut Held) {
         if held.outages == 0 {
             held.through_before = self.through;
         }
@@ -56,31 +54,4 @@ impl Suspects {
             }
         }
     }
-
-    /// Chooses the probe: of the keys that were not probed yet in this outage, the first that was on the wire in the fewest
-    /// outages. An event that brings the destination down must not be asked first, and none before an earlier one of its
-    /// key, of which a transport that pipelines keys leaves several ready.
-    pub(super) fn probe<'a>(&self, ready: impl Iterator<Item = &'a Held>) -> Option<&'a Held> {
-        let mut keys = HashSet::new();
-        let first_of_key = |held: &&Held| keys.insert(key_hash(&held.delivery));
-        let some: Vec<&Held> = ready.take(PROBED_MAX * 4).filter(first_of_key).collect();
-        let unprobed = |held: &&&Held| !self.probed.contains(&key_hash(&held.delivery));
-        let fewest = some.iter().filter(unprobed).min_by_key(|held| held.outages);
-        fewest.or_else(|| some.iter().min_by_key(|held| held.outages)).copied()
-    }
-
-    /// This one was sent as the probe.
-    pub(super) fn probed(&mut self, key: u64) {
-        self.probed.push_back(key);
-        if self.probed.len() > PROBED_MAX {
-            self.probed.pop_front();
-        }
-    }
-}
-
-/// A number for the delivery's key; an event without one stands for itself.
-pub(super) fn key_hash(delivery: &Delivery) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    delivery.event.ordering_key().unwrap_or(&delivery.event.id).hash(&mut hasher);
-    hasher.finish()
 }

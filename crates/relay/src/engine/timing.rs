@@ -155,6 +155,8 @@ impl Engine {
         }
         if let BreakerPhase::Open { until } = self.breaker.phase(now) {
             next = next.min(until);
+        } else if let Some(round) = self.pace.next_round().filter(|round| *round > now) {
+            next = next.min(round);
         } else if !running.hand_over
             && self.may_send(now) > 0
             && let Some(bucket) = &self.bucket

@@ -7,6 +7,7 @@ mod burying;
 mod connection;
 mod order;
 mod pipelining;
+mod refusals;
 mod shop;
 mod stopping;
 mod watching;
