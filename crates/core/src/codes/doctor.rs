@@ -70,7 +70,7 @@ pub(super) const SECTION: Section = Section {
             code: "doctor.sequence_behind",
             kind: "problem",
             cause: "the next number is not larger than every one that was given out: after a restore, or somebody set it",
-            next: "`postroom store repair`, before anything is appended",
+            next: "`postroom store repair`; events appended meanwhile are delivered",
         },
         Code {
             code: "doctor.leaf_not_emptied",

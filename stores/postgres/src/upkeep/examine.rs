@@ -152,14 +152,14 @@ async fn rights(session: &mut Session, inner: &Inner) -> Result<Vec<Found>, Faul
 }
 
 async fn sequence(session: &mut Session, inner: &Inner) -> Result<Found, Fault> {
-    let found = identity::look(session, inner).await?;
+    let found = identity::numbers(session, inner).await?;
     let (last, greatest) = (found.last_number, found.greatest);
     if !found.repaired {
         return Ok(Found::fine(format!("the sequence is at {last}, as far as every number there is")));
     }
     let message = format!("the sequence is at {last}, but numbers up to {greatest} were given out");
     Ok(Found::problem("doctor.sequence_behind", message)
-        .hint("what is appended now may be passed by: stop appending, repair, then `postroom audit`")
+        .hint("what is appended now is passed by until it is repaired, which delivers it")
         .mend(format!("postroom store repair --store {}", inner.name)))
 }
 
