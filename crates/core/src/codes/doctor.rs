@@ -73,6 +73,12 @@ pub(super) const SECTION: Section = Section {
             next: "`postroom store repair`; events appended meanwhile are delivered",
         },
         Code {
+            code: "doctor.server_changed",
+            kind: "warning",
+            cause: "the cluster answers at an address where it was not known, on the same timeline: the server was moved, or this is a copy of its files, which sends the same events again",
+            next: "stop the relays of a copy; where the store is meant to live on, `postroom store accept-identity`",
+        },
+        Code {
             code: "doctor.leaf_not_emptied",
             kind: "warning",
             cause: "the part of the log that takes events next still holds old ones: a route is far behind, paused or orphaned, somebody locks it, or events are kept for longer than the ring turns",

@@ -16,6 +16,7 @@ use crate::clock::Time;
 use crate::database::Session;
 use crate::desk::actions::{self, Action};
 use crate::error::Fault;
+use crate::identity::Identity;
 use crate::routes::{self, Registered};
 use crate::store::Inner;
 
@@ -104,11 +105,9 @@ pub(super) async fn numbers(session: &mut Session, inner: &Inner) -> Result<Repa
     Ok(Repaired { store: inner.name.clone(), last_number, greatest, repaired, ..Repaired::default() })
 }
 
-/// Whether the tables were made on another cluster than this.
+/// Whether the tables were made on another cluster than this, or in another database.
 pub(super) async fn is_other_cluster(session: &mut Session) -> Result<bool, Fault> {
-    let query = session.sql.query(include_str!("../sql/identity.sql"));
-    let row = query.fetch_one(&mut *session.conn).await?;
-    Ok(row.try_get::<String, _>("made_for")? != row.try_get::<String, _>("system_identifier")?)
+    Ok(Identity::read(session).await?.is_other())
 }
 
 /// Makes this cluster the one the tables live on. `sequence` is what was found before the sequences were set.
@@ -119,17 +118,13 @@ pub(super) async fn accept(
     dry_run: bool,
     actor: &Actor,
 ) -> Result<Accepted, Fault> {
-    let query = session.sql.query(include_str!("../sql/identity.sql"));
-    let row = query.fetch_one(&mut *session.conn).await?;
-    let text = |column: &str| row.try_get::<String, _>(column);
-    let (made_for, here) = (text("made_for")?, text("system_identifier")?);
-    let (known, timeline) = (text("known_timeline")?, text("timeline")?);
+    let identity = Identity::read(session).await?;
     let mut accepted = Accepted {
         store: inner.name.clone(),
-        from: format!("{made_for}/{known}"),
-        to: format!("{here}/{timeline}"),
-        other_cluster: made_for != here,
-        accepted: made_for != here || known != timeline,
+        from: identity.from(),
+        to: identity.to(),
+        other_cluster: identity.is_other(),
+        accepted: identity.is_other() || identity.is_other_timeline() || identity.unknown_server().is_some(),
         sequence,
         ..Accepted::default()
     };
@@ -148,7 +143,7 @@ pub(super) async fn accept(
             passed::recover(session, inner, behind).await?;
         }
     }
-    for (name, value) in [("system_identifier", here), ("timeline", timeline)] {
+    for (name, value) in identity.here() {
         let set = session.sql.query("update postroom.meta set value = $2 where name = $1").bind(name).bind(value);
         set.execute(&mut *session.conn).await?;
     }

@@ -177,7 +177,7 @@ pub(super) async fn accept_identity(app: &App, args: &UpkeepArgs) -> Outcome {
 fn describe(accepted: &Accepted) -> String {
     let moved = format!("{} in place of {} for store {}", accepted.to, accepted.from, accepted.store);
     if !accepted.other_cluster {
-        return format!("{moved}: the same cluster on another timeline, as after a failover");
+        return format!("{moved}: the same cluster on another timeline or at another address, as after a failover");
     }
     let mut text = format!(
         "{moved}: {} taken over, {} recovered, {} cleared of old transaction ids",
