@@ -21,7 +21,8 @@ pub trait Upkeep: Send + Sync {
     /// What is wrong with the server, or will be: with the tables too, where they are there. Changes nothing.
     async fn examine(&self) -> Result<Vec<Found>, StoreError>;
 
-    /// Makes the next number larger than every one that was seen or is in the log. Audited.
+    /// Makes the next number larger than every one that was seen or is in the log, and delivers events that routes have passed
+    /// without seeing them. Audited.
     ///
     /// `dry_run` says what it would do.
     async fn repair(&self, dry_run: bool, actor: &Actor) -> Result<Repaired, StoreError>;

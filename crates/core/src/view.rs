@@ -18,7 +18,7 @@ pub use events::{AttemptRow, EventRow, RouteTimeline, Timeline};
 pub use found::{Found, Level};
 pub use replays::{ReplayKind, ReplayRow, ReplayState};
 pub use sums::{DeadGroup, MinuteRow};
-pub use upkeep::{Accepted, Horizon, LeafStats, Repaired, StoreStats, TableStats, Vitals};
+pub use upkeep::{Accepted, Horizon, LeafStats, Recovered, Repaired, StoreStats, TableStats, Vitals};
 
 /// A delivery that did not go straight through.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -224,5 +224,7 @@ create table postroom.stat (
 insert into postroom.meta (name, value)
 values ('schema_version', '1'), ('lanes', '{lanes}'), ('leaves', '{leaves}'), ('segment', '{segment}'),
   ('system_identifier', (select system_identifier::text from pg_control_system())),
-  ('timeline', (select timeline_id::text from pg_control_checkpoint()));
+  ('timeline', (select timeline_id::text from pg_control_checkpoint())),
+  ('database', (select oid::text from pg_database where datname = current_database())),
+  ('servers', coalesce(host(inet_server_addr()) || ':' || inet_server_port(), ''));
 insert into postroom.truncated (lane) select generate_series(0, {lanes} - 1);

@@ -70,7 +70,13 @@ pub(super) const SECTION: Section = Section {
             code: "doctor.sequence_behind",
             kind: "problem",
             cause: "the next number is not larger than every one that was given out: after a restore, or somebody set it",
-            next: "`postroom store repair`, before anything is appended",
+            next: "`postroom store repair`; events appended meanwhile are delivered",
+        },
+        Code {
+            code: "doctor.server_changed",
+            kind: "warning",
+            cause: "the cluster answers at an address where it was not known, on the same timeline: the server was moved, or this is a copy of its files, which sends the same events again",
+            next: "stop the relays of a copy; where the store is meant to live on, `postroom store accept-identity`",
         },
         Code {
             code: "doctor.leaf_not_emptied",

@@ -91,6 +91,32 @@ pub struct Repaired {
     pub greatest: i64,
     /// Whether the sequence was behind, and was set to `greatest`.
     pub repaired: bool,
+    /// Identity columns whose sequences were behind, and were set right.
+    pub identities: u64,
+    /// Events that routes had passed without seeing them.
+    pub passed: Recovered,
+}
+
+impl Repaired {
+    /// Whether there was anything to repair.
+    pub fn is_needed(&self) -> bool {
+        self.repaired || self.identities > 0 || self.passed != Recovered::default()
+    }
+}
+
+/// Events that routes had passed without seeing them, and what became of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Recovered {
+    /// Events appended while the sequence was behind: they got new numbers, and every route reads them.
+    pub renumbered: u64,
+    /// Deliveries of events that a route had passed: due now, in the order of their keys.
+    pub parked: u64,
+    /// Deliveries that may reach their destination a second time, because nothing tells the events from those that were passed.
+    pub again: u64,
+    /// Events that were passed and that the route does not want: counted, not delivered.
+    pub unwanted: u64,
+    /// Events that were seen and are no longer in the log: somebody removed them. The counts leave them out from now on.
+    pub missing: u64,
 }
 
 /// What `store accept-identity` did, or would do.
@@ -114,4 +140,6 @@ pub struct Accepted {
     pub cleared: u64,
     /// The sequence, which a restore may leave behind.
     pub sequence: Repaired,
+    /// Events that were appended here before, while the sequence was behind.
+    pub passed: Recovered,
 }

@@ -14,7 +14,7 @@ use crate::error::Fault;
 const EXPECTED: &str = include_str!("../../migrations/columns.txt");
 
 /// The rows of `meta` that the migration made, beside the version.
-const META: [&str; 5] = ["lanes", "leaves", "segment", "system_identifier", "timeline"];
+const META: [&str; 7] = ["lanes", "leaves", "segment", "system_identifier", "timeline", "database", "servers"];
 
 /// Fails when a table of ours is not what the migration made; names every difference.
 pub(crate) async fn check(db: &Database, schema: &str) -> Result<(), StoreError> {

@@ -10,6 +10,7 @@ use super::{identity, stats};
 use crate::clock::{Time, micros, timestamp};
 use crate::database::Session;
 use crate::error::Fault;
+use crate::identity::{COPY_HINT, Identity};
 use crate::store::Inner;
 
 /// Who looks back for so long is worth a word: backups and reports take minutes.
@@ -37,6 +38,7 @@ pub(super) async fn examine(session: &mut Session, inner: &Inner, tables: bool) 
         if may {
             found.push(Found::fine("the role has the rights of a relay"));
             found.push(sequence(session, inner).await?);
+            found.extend(copy(session, inner).await?);
             found.push(next_leaf(session, inner).await?);
         }
     }
@@ -152,15 +154,25 @@ async fn rights(session: &mut Session, inner: &Inner) -> Result<Vec<Found>, Faul
 }
 
 async fn sequence(session: &mut Session, inner: &Inner) -> Result<Found, Fault> {
-    let found = identity::look(session, inner).await?;
+    let found = identity::numbers(session, inner).await?;
     let (last, greatest) = (found.last_number, found.greatest);
     if !found.repaired {
         return Ok(Found::fine(format!("the sequence is at {last}, as far as every number there is")));
     }
     let message = format!("the sequence is at {last}, but numbers up to {greatest} were given out");
     Ok(Found::problem("doctor.sequence_behind", message)
-        .hint("what is appended now may be passed by: stop appending, repair, then `postroom audit`")
+        .hint("what is appended now is passed by until it is repaired, which delivers it")
         .mend(format!("postroom store repair --store {}", inner.name)))
+}
+
+/// The same cluster at another address may be a copy of its files.
+async fn copy(session: &mut Session, inner: &Inner) -> Result<Option<Found>, Fault> {
+    let identity = Identity::read(session).await?;
+    Ok(identity.may_be_a_copy().map(|message| {
+        Found::warning("doctor.server_changed", message)
+            .hint(COPY_HINT)
+            .mend(format!("postroom store accept-identity --store {}", inner.name))
+    }))
 }
 
 /// The leaf that takes events next should be empty by now.

@@ -7,26 +7,28 @@
 use std::collections::BTreeMap;
 
 use postroom_core::Actor;
-use postroom_core::view::{Accepted, Repaired};
+use postroom_core::view::{Accepted, Recovered, Repaired};
 use sqlx::postgres::PgRow;
 use sqlx::{Executor as _, Row as _};
 
+use super::passed::{self, Behind};
 use crate::clock::Time;
 use crate::database::Session;
 use crate::desk::actions::{self, Action};
 use crate::error::Fault;
+use crate::identity::Identity;
 use crate::routes::{self, Registered};
 use crate::store::Inner;
 
-/// Sets the sequence to the greatest number that is known, if it is behind.
-pub(super) async fn repair(
+/// Sets the sequence and those of identity columns to the greatest numbers that are known, where they are behind.
+pub(super) async fn sequences(
     session: &mut Session,
     inner: &Inner,
     dry_run: bool,
     actor: &Actor,
 ) -> Result<Repaired, Fault> {
     let found = look(session, inner).await?;
-    if dry_run || !found.repaired {
+    if dry_run || !(found.repaired || found.identities > 0) {
         return Ok(found);
     }
     // Nobody draws a number meanwhile: it would be one that another event has, or that routes have passed.
@@ -35,44 +37,95 @@ pub(super) async fn repair(
     lock.execute(&mut *session.conn).await?;
     // What another repair has done meanwhile, and what was appended since, must not be taken back.
     let found = look(session, inner).await?;
-    if !found.repaired {
+    // First those of identity columns: what is recorded below draws one.
+    for (sequence, greatest) in identities(session).await? {
+        let set = session.sql.query("select setval($1::text::regclass, $2)").bind(sequence).bind(greatest);
+        set.execute(&mut *session.conn).await?;
+    }
+    if !(found.repaired || found.identities > 0) {
         return Ok(found);
     }
-    let set = session.sql.query("select setval('postroom.log_seq', $1)").bind(found.greatest);
-    set.execute(&mut *session.conn).await?;
+    let mut subject = format!("{} identity sequences", found.identities);
+    if found.repaired {
+        let set = session.sql.query("select setval('postroom.log_seq', $1)").bind(found.greatest);
+        set.execute(&mut *session.conn).await?;
+        subject = format!("sequence from {} to {}", found.last_number, found.greatest);
+    }
     let now = inner.now(session).await?;
-    let subject = format!("sequence from {} to {}", found.last_number, found.greatest);
     actions::record(session, &Action::of(actor, "store.repair"), &subject, 1, now).await?;
     Ok(found)
 }
 
-/// Where the sequence stands, and where it must.
-pub(super) async fn look(session: &mut Session, inner: &Inner) -> Result<Repaired, Fault> {
+/// Delivers what routes have passed without seeing it. `sequence` is what was found before the sequences were set.
+pub(super) async fn recover(
+    session: &mut Session,
+    inner: &Inner,
+    sequence: &Repaired,
+    dry_run: bool,
+    actor: &Actor,
+) -> Result<Recovered, Fault> {
+    let behind = behind(sequence, false);
+    let found = passed::look(session, behind).await?;
+    if dry_run || found == Recovered::default() {
+        return Ok(found);
+    }
+    passed::seize(session, inner).await?;
+    let found = passed::recover(session, inner, behind).await?;
+    let now = inner.now(session).await?;
+    let Recovered { renumbered, parked, again, unwanted, missing } = found;
+    let subject =
+        format!("{renumbered} renumbered, {parked} parked, {again} again, {unwanted} unwanted, {missing} missing");
+    actions::record(session, &Action::of(actor, "store.recover"), &subject, renumbered + parked, now).await?;
+    Ok(found)
+}
+
+fn behind(sequence: &Repaired, moved_here: bool) -> Option<Behind> {
+    sequence.repaired.then_some(Behind { last: sequence.last_number, moved_here })
+}
+
+/// Sequences of identity columns that are behind, and the number each must have given out.
+async fn identities(session: &mut Session) -> Result<Vec<(String, i64)>, Fault> {
+    let query = session.sql.query(include_str!("../sql/upkeep/identities.sql"));
+    let rows = query.fetch_all(&mut *session.conn).await?;
+    Ok(rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect::<Result<_, sqlx::Error>>()?)
+}
+
+/// Where the sequences stand, and where they must.
+async fn look(session: &mut Session, inner: &Inner) -> Result<Repaired, Fault> {
+    let identities = identities(session).await?.len() as u64;
+    Ok(Repaired { identities, ..numbers(session, inner).await? })
+}
+
+/// Where the sequence of the log stands, and where it must.
+pub(super) async fn numbers(session: &mut Session, inner: &Inner) -> Result<Repaired, Fault> {
     let query = session.sql.query(include_str!("../sql/upkeep/sequence.sql"));
     let row = query.fetch_one(&mut *session.conn).await?;
     let (last_number, greatest): (i64, i64) = (row.try_get("last_number")?, row.try_get("greatest")?);
-    Ok(Repaired { store: inner.name.clone(), last_number, greatest, repaired: last_number < greatest })
+    let repaired = last_number < greatest;
+    Ok(Repaired { store: inner.name.clone(), last_number, greatest, repaired, ..Repaired::default() })
 }
 
-/// Makes this cluster the one the tables live on.
+/// Whether the tables were made on another cluster than this, or in another database.
+pub(super) async fn is_other_cluster(session: &mut Session) -> Result<bool, Fault> {
+    Ok(Identity::read(session).await?.is_other())
+}
+
+/// Makes this cluster the one the tables live on. `sequence` is what was found before the sequences were set.
 pub(super) async fn accept(
     session: &mut Session,
     inner: &Inner,
+    sequence: Repaired,
     dry_run: bool,
     actor: &Actor,
 ) -> Result<Accepted, Fault> {
-    let query = session.sql.query(include_str!("../sql/identity.sql"));
-    let row = query.fetch_one(&mut *session.conn).await?;
-    let text = |column: &str| row.try_get::<String, _>(column);
-    let (made_for, here) = (text("made_for")?, text("system_identifier")?);
-    let (known, timeline) = (text("known_timeline")?, text("timeline")?);
+    let identity = Identity::read(session).await?;
     let mut accepted = Accepted {
         store: inner.name.clone(),
-        from: format!("{made_for}/{known}"),
-        to: format!("{here}/{timeline}"),
-        other_cluster: made_for != here,
-        accepted: made_for != here || known != timeline,
-        sequence: look(session, inner).await?,
+        from: identity.from(),
+        to: identity.to(),
+        other_cluster: identity.is_other(),
+        accepted: identity.is_other() || identity.is_other_timeline() || identity.unknown_server().is_some(),
+        sequence,
         ..Accepted::default()
     };
     if !accepted.accepted {
@@ -81,11 +134,16 @@ pub(super) async fn accept(
     session.conn.execute("savepoint before").await?;
     if accepted.other_cluster {
         take_over(session, inner, &mut accepted).await?;
+        let behind = behind(&accepted.sequence, true);
+        accepted.passed = passed::look(session, behind).await?;
         let clear = session.sql.query(include_str!("../sql/upkeep/clear_ids.sql"));
         accepted.cleared = clear.execute(&mut *session.conn).await?.rows_affected();
-        accepted.sequence = repair(session, inner, dry_run, actor).await?;
+        if !dry_run {
+            // After ids were cleared: what gets a new number here is of this transaction, and found by its id.
+            passed::recover(session, inner, behind).await?;
+        }
     }
-    for (name, value) in [("system_identifier", here), ("timeline", timeline)] {
+    for (name, value) in identity.here() {
         let set = session.sql.query("update postroom.meta set value = $2 where name = $1").bind(name).bind(value);
         set.execute(&mut *session.conn).await?;
     }
@@ -174,7 +232,7 @@ async fn unseen(session: &mut Session, inner: &Inner) -> Result<BTreeMap<(String
 }
 
 /// Whether the route wants the event.
-fn wanted(row: &PgRow, route: Option<&Registered>) -> Result<bool, sqlx::Error> {
+pub(super) fn wanted(row: &PgRow, route: Option<&Registered>) -> Result<bool, sqlx::Error> {
     let Some(route) = route else { return Ok(false) };
     let before = route.start_at.is_some_and(|start| row.try_get::<Time, _>("appended_at").is_ok_and(|at| at.0 < start));
     let (event_type, aggregate_type, tenant): (String, Option<String>, Option<String>) =

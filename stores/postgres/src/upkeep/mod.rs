@@ -4,6 +4,7 @@
 
 mod examine;
 mod identity;
+mod passed;
 mod roles;
 mod stats;
 
@@ -49,18 +50,32 @@ impl Upkeep for PostgresUpkeep {
 
     async fn repair(&self, dry_run: bool, actor: &Actor) -> Result<Repaired, StoreError> {
         schema::check(&self.0.db).await?;
-        let (inner, actor) = (Arc::clone(&self.0), actor.clone());
-        let work = self.0.db.write("repair", move |session| {
-            Box::pin(async move { identity::repair(session, &inner, dry_run, &actor).await })
+        // By itself, because appends wait for it; counting the log takes longer.
+        let repaired = self.sequences(dry_run, actor).await?;
+        let (inner, actor, sequence) = (Arc::clone(&self.0), actor.clone(), repaired.clone());
+        let work = self.0.db.write_long("repair", move |session| {
+            Box::pin(async move { identity::recover(session, &inner, &sequence, dry_run, &actor).await })
         });
-        work.await
+        Ok(Repaired { passed: work.await?, ..repaired })
     }
 
     async fn accept_identity(&self, dry_run: bool, actor: &Actor) -> Result<Accepted, StoreError> {
         schema::check(&self.0.db).await?;
+        let other = self.0.db.read("accept identity", |session| Box::pin(identity::is_other_cluster(session))).await?;
+        let sequence = self.sequences(dry_run || !other, actor).await?;
         let (inner, actor) = (Arc::clone(&self.0), actor.clone());
         let work = self.0.db.write_long("accept identity", move |session| {
-            Box::pin(async move { identity::accept(session, &inner, dry_run, &actor).await })
+            Box::pin(async move { identity::accept(session, &inner, sequence, dry_run, &actor).await })
+        });
+        work.await
+    }
+}
+
+impl PostgresUpkeep {
+    async fn sequences(&self, dry_run: bool, actor: &Actor) -> Result<Repaired, StoreError> {
+        let (inner, actor) = (Arc::clone(&self.0), actor.clone());
+        let work = self.0.db.write("repair", move |session| {
+            Box::pin(async move { identity::sequences(session, &inner, dry_run, &actor).await })
         });
         work.await
     }

@@ -23,10 +23,20 @@ pub(crate) fn ada() -> Actor {
 
 impl Bench {
     pub(crate) async fn new() -> Self {
+        Self::with_lanes(1).await
+    }
+
+    pub(crate) async fn with_lanes(lanes: u16) -> Self {
         let schema = Schema::choose(&Servers::find());
-        let unmigrated = Postgres::open_unmigrated(options(&schema)).await.unwrap();
+        let unmigrated = Postgres::open_unmigrated(options(&schema).lanes(lanes)).await.unwrap();
         unmigrated.schema().unwrap().up().await.unwrap();
-        Self { store: Postgres::open(options(&schema)).await.unwrap(), schema }
+        Self { store: Postgres::open(options(&schema).lanes(lanes)).await.unwrap(), schema }
+    }
+
+    /// Whether the counts of every route and lane agree.
+    pub(crate) async fn is_accounted_for(&self) -> bool {
+        let rows = self.store.desk().audit().await.unwrap();
+        rows.iter().all(|row| row.differences.is_empty())
     }
 
     /// A text in which `postroom.` is the schema.

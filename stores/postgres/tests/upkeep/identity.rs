@@ -4,11 +4,11 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use postroom_conformance::servers::{Cluster, ClusterOptions, program};
+use postroom_conformance::servers::{Cluster, ClusterOptions, Database, Servers, program};
 use postroom_core::{Event, Filter, Outbox, RelayIdentity, RouteDefinition, Start, Store, StoreErrorKind, Timestamp};
 use postroom_postgres::{Postgres, PostgresOptions};
 use postroom_testing::{ScriptedTransport, drain};
-use sqlx::Executor;
+use sqlx::{AssertSqlSafe, Executor};
 
 use crate::bench::{Bench, ada, options};
 
@@ -144,6 +144,7 @@ async fn after_a_dump_and_a_restore_on_another_cluster_the_rest_is_delivered() {
     let bench = Bench::new().await;
     let route = RouteDefinition::new("mailer").starting(Start::Beginning);
     let (before, after) = (ScriptedTransport::new(), ScriptedTransport::new());
+    bench.sql("select setval('postroom.log_seq', 1000)").await;
     bench.append(&Event::new("order.placed").key("order-1")).await;
     // A transaction that the relay reads past, and that has committed when the dump is made.
     let mut open = bench.store.begin().await.unwrap();
@@ -168,9 +169,75 @@ async fn after_a_dump_and_a_restore_on_another_cluster_the_rest_is_delivered() {
     assert!(psql.wait().unwrap().success());
 
     assert_eq!(Postgres::open(there()).await.err().unwrap().kind, StoreErrorKind::Conflict);
+    // Logical replication brings no sequences, and the application goes on at once.
+    let cut_over = "select setval('postroom.log_seq', 1), setval('postroom.checkpoint_id_seq', 1, false);
+                    select postroom.append('order.after', 'order-' || n) from generate_series(4, 5) n";
+    unmigrated.pool().execute(bench.here(cut_over)).await.unwrap();
     let done = unmigrated.upkeep().unwrap().accept_identity(false, &ada()).await.unwrap();
     assert_eq!((done.lanes, done.recovered), (1, 1), "{done:?}");
-    drain(Postgres::open(there()).await.unwrap(), route, after.clone()).await.unwrap();
+    assert_eq!((done.passed.renumbered, done.sequence.identities), (2, 1), "{done:?}");
+    let store = Postgres::open(there()).await.unwrap();
+    drain(store.clone(), route, after.clone()).await.unwrap();
     let types: Vec<String> = after.arrivals().iter().map(|arrival| arrival.event.event_type.clone()).collect();
-    assert_eq!(types, ["order.late", "order.placed"]);
+    assert_eq!(types, ["order.late", "order.placed", "order.after", "order.after"]);
+    assert!(store.desk().audit().await.unwrap().iter().all(|row| row.differences.is_empty()));
+}
+
+#[tokio::test]
+async fn a_copy_made_as_a_template_in_the_same_cluster_is_refused_until_it_is_accepted() {
+    let servers = Servers::find();
+    let original = Database::create(&servers).await;
+    let there = |database: &str| PostgresOptions::new("main", servers.postgres_url(database)).lanes(1).leaves(4);
+    let unmigrated = Postgres::open_unmigrated(there(original.name())).await.unwrap();
+    unmigrated.schema().unwrap().up().await.unwrap();
+    drop(unmigrated);
+    let copy = format!("{}_copy", original.name());
+    let admin = sqlx::PgPool::connect(&servers.postgres_url("postgres")).await.unwrap();
+    let others =
+        format!("select pg_terminate_backend(pid) from pg_stat_activity where datname = '{}'", original.name());
+    admin.execute(AssertSqlSafe(others)).await.unwrap();
+    let create = format!("create database {copy} template {}", original.name());
+    admin.execute(AssertSqlSafe(create)).await.unwrap();
+
+    Postgres::open(there(original.name())).await.unwrap();
+    let refused = Postgres::open(there(&copy)).await.err().unwrap();
+    assert_eq!(refused.kind, StoreErrorKind::Conflict);
+    assert!(refused.message.contains("another database of this cluster"), "{refused}");
+    let unmigrated = Postgres::open_unmigrated(there(&copy)).await.unwrap();
+    let done = unmigrated.upkeep().unwrap().accept_identity(false, &ada()).await.unwrap();
+    assert!(done.accepted && done.other_cluster && done.from != done.to, "{done:?}");
+    Postgres::open(there(&copy)).await.unwrap();
+    drop(unmigrated);
+    admin.execute(AssertSqlSafe(format!("drop database {copy} with (force)"))).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_copy_of_the_files_at_another_address_is_warned_of_and_one_statement_has_it_refused() {
+    let original = Cluster::start(&[]).await;
+    let there = |cluster: &Cluster| PostgresOptions::new("main", cluster.url("postgres")).lanes(1).leaves(4);
+    Postgres::open_unmigrated(there(&original)).await.unwrap().schema().unwrap().up().await.unwrap();
+    let copy = Cluster::standby_of(&original, &[]).await;
+    copy.stop_fast().await;
+    std::fs::remove_file(copy.data().join("standby.signal")).unwrap();
+    copy.start_again().await;
+
+    let warned = async |cluster: &Cluster| {
+        let store = Postgres::open(there(cluster)).await.unwrap();
+        let found = store.upkeep().unwrap().examine().await.unwrap();
+        found.into_iter().find(|found| found.code.as_deref() == Some("doctor.server_changed"))
+    };
+    assert_eq!(warned(&original).await, None);
+    let found = warned(&copy).await.unwrap();
+    assert!(found.message.contains(&format!(":{}", copy.port())), "{}", found.message);
+
+    let store = Postgres::open(there(&copy)).await.unwrap();
+    let done = store.upkeep().unwrap().accept_identity(false, &ada()).await.unwrap();
+    assert!(done.accepted && !done.other_cluster && done.lanes == 0, "{done:?}");
+    assert_eq!(warned(&copy).await, None, "whoever moved it says so once");
+
+    // What the page says to do with a copy before anything is started on it.
+    let copied = "update postroom.meta set value = 'copy' where name = 'system_identifier'";
+    store.pool().execute(copied).await.unwrap();
+    assert_eq!(Postgres::open(there(&copy)).await.err().unwrap().kind, StoreErrorKind::Conflict);
+    Postgres::open(there(&original)).await.unwrap();
 }

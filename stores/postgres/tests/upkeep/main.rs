@@ -5,5 +5,6 @@
 mod bench;
 mod examine;
 mod identity;
+mod passed;
 mod roles;
 mod tables;

@@ -19,7 +19,7 @@ pub(crate) enum StoreCommand {
     /// Say how large the store is on its server, and who keeps it from shrinking
     #[command(after_help = help!(store: "postroom store stats", "postroom store stats -o json"))]
     Stats(StoreArg),
-    /// Set a sequence right that a restore or an upgrade has left behind
+    /// Set sequences right that a restore or an upgrade has left behind, and deliver events that routes have passed
     #[command(after_help = help!(ask: "postroom store repair --dry-run", "postroom store repair --yes --reason 'logical upgrade'"))]
     Repair(UpkeepArgs),
     /// Say that the store lives on this server from now on: after a restore or an upgrade, never on a copy

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use postroom_core::Upkeep;
-use postroom_core::view::{Accepted, Repaired, StoreStats};
+use postroom_core::view::{Accepted, Recovered, Repaired, StoreStats};
 use postroom_server::stores;
 use serde_json::json;
 
@@ -93,29 +93,62 @@ pub(super) async fn repair(app: &App, args: &UpkeepArgs) -> Outcome {
     let (name, upkeep) = open(app, &args.store).await?;
     let actor = actor(&args.reason);
     let preview = upkeep.repair(true, &actor).await?;
-    let what = |r: &Repaired| {
-        format!("the sequence of store {name} from {} to {}, the greatest number there is", r.last_number, r.greatest)
-    };
-    if app.global.dry_run || !preview.repaired {
+    if app.global.dry_run || !preview.is_needed() {
         app.global.output.one(&preview, || {
-            if preview.repaired {
-                return format!("would set {}", what(&preview));
+            if preview.is_needed() {
+                return format!("would repair store {name}: {}", repairs(&preview));
             }
-            format!("the sequence of store {name} is at {}: nothing to repair", preview.last_number)
+            format!(
+                "store {name} is at number {}, and no route has passed an event: nothing to repair",
+                preview.last_number
+            )
         })?;
         return Ok(Exit::Done);
     }
-    note(&format!("this will set {}; appends wait meanwhile", what(&preview)))?;
-    confirm(&app.global, "Set the sequence?")?;
+    note(&format!("this will repair store {name}: {}", repairs(&preview)))?;
+    if preview.repaired {
+        note("appends wait while the sequence is set")?;
+    }
+    if preview.passed.again > 0 {
+        note(
+            "events come twice where receipts cannot tell which ones were passed: consumers recognise them by their id",
+        )?;
+    }
+    confirm(&app.global, "Repair it?")?;
     let done = upkeep.repair(false, &actor).await?;
     app.global.output.one(&done, || {
-        if done.repaired {
-            return format!("set {}", what(&done));
+        if done.is_needed() {
+            return format!("repaired store {name}: {}", repairs(&done));
         }
-        format!("the sequence of store {name} is at {} by now: nothing was left to repair", done.last_number)
+        format!("store {name} is at number {} by now: nothing was left to repair", done.last_number)
     })?;
-    note("events appended while it was behind may have been passed by: `postroom audit` counts them")?;
     Ok(Exit::Done)
+}
+
+/// What is repaired, in words.
+fn repairs(repaired: &Repaired) -> String {
+    let mut parts = Vec::new();
+    if repaired.repaired {
+        parts.push(format!("the sequence goes from {} to {}", repaired.last_number, repaired.greatest));
+    }
+    if repaired.identities > 0 {
+        parts.push(format!("{} set right", count(repaired.identities, "identity sequence")));
+    }
+    parts.extend(passed(&repaired.passed));
+    parts.join(", ")
+}
+
+/// What becomes of events that routes have passed, in words.
+fn passed(passed: &Recovered) -> Vec<String> {
+    let Recovered { renumbered, parked, again, unwanted, missing } = *passed;
+    let parts = [
+        (renumbered, "event", "appended while the sequence was behind numbered anew"),
+        (parked, "delivery", "of passed events made due"),
+        (again, "delivery", "made due that may come twice"),
+        (unwanted, "passed event", "that no route wants counted"),
+        (missing, "event", "missing from the log counted no longer"),
+    ];
+    parts.into_iter().filter(|(n, ..)| *n > 0).map(|(n, what, done)| format!("{} {done}", count(n, what))).collect()
 }
 
 pub(super) async fn accept_identity(app: &App, args: &UpkeepArgs) -> Outcome {
@@ -144,7 +177,7 @@ pub(super) async fn accept_identity(app: &App, args: &UpkeepArgs) -> Outcome {
 fn describe(accepted: &Accepted) -> String {
     let moved = format!("{} in place of {} for store {}", accepted.to, accepted.from, accepted.store);
     if !accepted.other_cluster {
-        return format!("{moved}: the same cluster on another timeline, as after a failover");
+        return format!("{moved}: the same cluster on another timeline or at another address, as after a failover");
     }
     let mut text = format!(
         "{moved}: {} taken over, {} recovered, {} cleared of old transaction ids",
@@ -154,6 +187,9 @@ fn describe(accepted: &Accepted) -> String {
     );
     if accepted.sequence.repaired {
         let _ = write!(text, ", sequence set from {} to {}", accepted.sequence.last_number, accepted.sequence.greatest);
+    }
+    for part in passed(&accepted.passed) {
+        let _ = write!(text, ", {part}");
     }
     text
 }
