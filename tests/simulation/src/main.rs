@@ -41,7 +41,7 @@ fn all(under: Under, from: u64, seeds: u64) -> bool {
             committed.fetch_add(report.committed, Ordering::Relaxed);
             handed.fetch_add(report.handed, Ordering::Relaxed);
             if !report.violations.is_empty() {
-                eprintln!("seed {seed}: {}", report.violations[0]);
+                println!("{report}");
                 failed.push(report);
             }
         }
@@ -52,8 +52,8 @@ fn all(under: Under, from: u64, seeds: u64) -> bool {
         workers.into_iter().flat_map(|worker| worker.join().unwrap_or_default()).collect()
     });
     failed.sort_by_key(|report| report.seed);
-    if let Some(first) = failed.first() {
-        println!("{first}");
+    for report in &failed {
+        println!("seed {}: {}", report.seed, report.violations.join("; "));
     }
     println!(
         "{seeds} seeds on {under:?}, {} events committed, {} deliveries, {} seeds failed, {:.0} s",

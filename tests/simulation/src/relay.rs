@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use postroom_conformance::servers::FaultProxy;
 use postroom_conformance::servers::proxy::{Gate, Mode, Sign, Waiting};
@@ -17,8 +17,8 @@ use crate::ledger::Ledger;
 use crate::plan::Plan;
 use crate::sites::Door;
 
-/// How long a stop may take by the relay's clock.
-const GRACE: Duration = Duration::from_secs(5);
+/// How long a stop may take by the relay's clock: longer than a schedule's time, because a stop that is cut short may cost copies.
+const GRACE: Duration = Duration::from_hours(1);
 
 pub(crate) struct Process {
     pub(crate) name: String,
@@ -26,7 +26,7 @@ pub(crate) struct Process {
     proxy: Option<FaultProxy>,
     gate: Option<Gate>,
     /// Statements at the gate, in the order in which they came.
-    pub(crate) waiting: Vec<Waiting>,
+    pub(crate) waiting: Vec<(Instant, Waiting)>,
     /// Connections of which the server works on something.
     asked: BTreeSet<u64>,
     /// Those of them that wait for a lock.
@@ -111,7 +111,7 @@ impl Process {
         match sign {
             // The client asks what a type is called, once per connection.
             Sign::Waits(waiting) if waiting.text.starts_with("SELECT pg_type") => waiting.go_on(),
-            Sign::Waits(waiting) => self.waiting.push(waiting),
+            Sign::Waits(waiting) => self.waiting.push((Instant::now(), waiting)),
             Sign::Asked(connection) => drop(self.asked.insert(connection)),
             Sign::Answered(connection) => {
                 self.asked.remove(&connection);
@@ -120,7 +120,7 @@ impl Process {
             Sign::Ended(connection) => {
                 self.asked.remove(&connection);
                 self.blocked.remove(&connection);
-                self.waiting.retain(|waiting| waiting.connection != connection);
+                self.waiting.retain(|(_, waiting)| waiting.connection != connection);
             }
         }
     }
@@ -149,7 +149,7 @@ impl Process {
 
     /// Lets a statement go on; says which.
     pub(crate) fn let_go(&mut self, which: usize) -> String {
-        let waiting = self.waiting.remove(which);
+        let (_, waiting) = self.waiting.remove(which);
         self.asked.insert(waiting.connection);
         let text = waiting.text.clone();
         waiting.go_on();

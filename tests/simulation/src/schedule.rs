@@ -1,7 +1,7 @@
 //! One run: steps by the seed, then peace, then the checker.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::select_all;
 use postroom_core::{Actor, Desk, Event, Retention, RouteDefinition, Selection, Start, Store};
@@ -16,6 +16,10 @@ use crate::sites::{Site, Transaction};
 
 /// How long a statement may take that does not wait for a lock.
 const BLOCKED_AFTER: Duration = Duration::from_millis(30);
+/// So often nothing is heard before whatever the server does counts as blocked.
+const WAITED_MAX: usize = 100;
+/// How long a statement waits at a gate, by the real clock: the server ends transactions that stand idle.
+const WAITS_MAX: Duration = Duration::from_secs(2);
 /// Turns of the runtime without a sign after which nothing more comes by itself.
 const TURNS: usize = 40;
 /// Most events that one run appends.
@@ -121,7 +125,7 @@ impl Run {
 
     /// Waits until nothing more happens by itself: everybody waits at a gate, for a clock, an answer or a lock.
     async fn settle_down(&mut self) {
-        let mut idle = 0;
+        let (mut idle, mut waited) = (0, 0);
         loop {
             let mut any = false;
             for relay in &mut self.relays {
@@ -133,7 +137,9 @@ impl Run {
             }
             if self.relays.iter().any(Process::is_busy) {
                 let next = select_all(self.relays.iter_mut().map(|relay| Box::pin(relay.next_sign())));
-                if tokio::time::timeout(BLOCKED_AFTER, next).await.is_err() {
+                let silent = tokio::time::timeout(BLOCKED_AFTER, next).await.is_err();
+                waited += usize::from(silent);
+                if silent && (waited > WAITED_MAX || self.site.waits_for_lock().await) {
                     // It waits for a lock that somebody holds who waits at a gate.
                     self.relays.iter_mut().for_each(Process::blocked);
                     return;
@@ -152,6 +158,11 @@ impl Run {
     /// One step of the schedule.
     async fn step(&mut self) {
         let w = self.plan.weights;
+        if self.oldest().is_some_and(|(since, ..)| since.elapsed() > WAITS_MAX) {
+            self.statement();
+            self.settle_down().await;
+            return;
+        }
         let waiting = self.relays.iter().any(|relay| !relay.waiting.is_empty());
         let flying = self.relays.iter().any(|relay| !lock(&relay.flights).is_empty());
         let kinds = [
@@ -212,10 +223,21 @@ impl Run {
         if doors.is_empty() {
             return;
         }
-        let (relay, which) = doors[self.rng.usize(0..doors.len())];
+        let (relay, which) = match self.oldest() {
+            Some((since, relay, which)) if since.elapsed() > WAITS_MAX => (relay, which),
+            _ => doors[self.rng.usize(0..doors.len())],
+        };
         let text = self.relays[relay].let_go(which);
         let name = self.relays[relay].name.clone();
         self.say(format!("{name}: {}", words(&text)));
+    }
+
+    /// The statement that waits longest.
+    fn oldest(&self) -> Option<(Instant, usize, usize)> {
+        let waiting = self.relays.iter().enumerate().flat_map(|(relay, process)| {
+            process.waiting.iter().enumerate().map(move |(which, (since, _))| (*since, relay, which))
+        });
+        waiting.min()
     }
 
     /// One delivery gets its answer.
@@ -521,6 +543,11 @@ impl Run {
             let audit = desk.audit().await.expect("it can be counted");
             let differences = audit.into_iter().flat_map(|row| row.differences);
             violations.extend(differences.map(|one| format!("P8: verify: {one}")));
+        }
+        if !violations.is_empty() {
+            for route in desk.routes().await.expect("routes can be listed") {
+                self.say(format!("in the end: {:?} {:?}", route.status, route.lanes));
+            }
         }
         let ledger = lock(&self.ledger);
         let (committed, handed) =

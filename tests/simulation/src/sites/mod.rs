@@ -22,6 +22,9 @@ pub(crate) trait Site: Send + Sync {
     /// A producer's transaction.
     async fn begin(&self) -> Box<dyn Transaction>;
 
+    /// Whether a statement of somebody waits for a lock.
+    async fn waits_for_lock(&self) -> bool;
+
     /// Draws numbers that nobody commits, as if other lanes had much to do.
     async fn skip_numbers(&self, numbers: u64);
 }

@@ -8,7 +8,7 @@ use postroom_conformance::servers::{FaultProxy, Schema, Servers, unique_name};
 use postroom_core::{Event, Outbox as _, Store};
 use postroom_postgres::{Pooler, Postgres, PostgresOptions};
 use postroom_testing::ManualClock;
-use sqlx::{AssertSqlSafe, Executor as _, PgPool};
+use sqlx::{AssertSqlSafe, Executor as _, PgPool, Row as _};
 
 use super::{Door, Site, Transaction};
 
@@ -55,6 +55,11 @@ impl Site for PostgresSite {
     async fn begin(&self) -> Box<dyn Transaction> {
         let tx = self.store.begin().await.expect("a transaction can begin");
         Box::new(Open { store: self.store.clone(), tx })
+    }
+
+    async fn waits_for_lock(&self) -> bool {
+        let text = "select exists (select 1 from pg_locks where not granted)";
+        self.store.pool().fetch_one(text).await.expect("the server answers").get(0)
     }
 
     async fn skip_numbers(&self, numbers: u64) {
