@@ -15,6 +15,7 @@ mod schedule;
 mod sites;
 
 use std::fmt;
+use std::sync::Arc;
 
 use plan::Plan;
 use postroom_testing::ManualClock;
@@ -70,6 +71,6 @@ pub fn run(under: Under, seed: u64) -> Report {
         let site = match under {
             Under::Postgres => PostgresSite::new(plan.lanes, &clock).await,
         };
-        Run::new(seed, rng, plan, clock, Box::new(site)).run().await
+        Run::new(seed, rng, plan, clock, Arc::new(site)).run().await
     })
 }

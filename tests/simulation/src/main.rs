@@ -10,6 +10,12 @@ use std::time::Instant;
 use postroom_simulation::{Report, Under, run};
 
 fn main() -> ExitCode {
+    if std::env::var_os("RUST_LOG").is_some() {
+        tracing_subscriber::fmt()
+            .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
+            .with_writer(std::io::stderr)
+            .init();
+    }
     let args: Vec<String> = std::env::args().skip(1).collect();
     let (mut from, mut seeds, mut under) = (0, 200, None);
     for pair in args.chunks(2) {

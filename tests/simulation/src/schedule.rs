@@ -34,7 +34,7 @@ pub(crate) struct Run {
     seed: u64,
     plan: Plan,
     clock: ManualClock,
-    site: Box<dyn Site>,
+    site: Arc<dyn Site>,
     store: Arc<dyn Store>,
     route: RouteDefinition,
     ledger: Arc<Mutex<Ledger>>,
@@ -59,7 +59,7 @@ struct Producer {
 }
 
 impl Run {
-    pub(crate) fn new(seed: u64, mut rng: fastrand::Rng, plan: Plan, clock: ManualClock, site: Box<dyn Site>) -> Self {
+    pub(crate) fn new(seed: u64, mut rng: fastrand::Rng, plan: Plan, clock: ManualClock, site: Arc<dyn Site>) -> Self {
         let route =
             RouteDefinition { start: Start::Beginning, on_failure: plan.on_failure, ..RouteDefinition::new(ROUTE) };
         let ledger = Ledger { attempts: plan.attempts, ordered: true, ..Ledger::default() };
@@ -155,6 +155,23 @@ impl Run {
         }
     }
 
+    /// Waits for something of our own. While it does not come, it may wait for a lock of somebody who waits at a gate: those go
+    /// on, the oldest first.
+    async fn through<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let mut work = std::pin::pin!(work);
+        loop {
+            if let Ok(done) = tokio::time::timeout(BLOCKED_AFTER, &mut work).await {
+                return done;
+            }
+            if let Some((_, relay, which)) = self.oldest() {
+                let text = self.relays[relay].let_go(which);
+                let name = self.relays[relay].name.clone();
+                self.say(format!("{name}, which is in the way: {}", words(&text)));
+            }
+            self.settle_down().await;
+        }
+    }
+
     /// One step of the schedule.
     async fn step(&mut self) {
         let w = self.plan.weights;
@@ -203,7 +220,8 @@ impl Run {
             8 => self.restart().await,
             9 => {
                 self.say("skip 60000 numbers");
-                self.site.skip_numbers(60_000).await;
+                let site = Arc::clone(&self.site);
+                self.through(async move { site.skip_numbers(60_000).await }).await;
             }
             10 => self.prune().await,
             _ => self.look().await,
@@ -289,7 +307,8 @@ impl Run {
         }
         if self.producers.is_empty() || (self.producers.len() < 4 && self.rng.u8(0..3) == 0) {
             if self.appended < EVENTS_MAX {
-                let tx = self.site.begin().await;
+                let site = Arc::clone(&self.site);
+                let tx = self.through(async move { site.begin().await }).await;
                 self.producers.push(Producer { tx, keys: Vec::new(), ids: Vec::new(), since: None, prepared: false });
                 self.append(self.producers.len() - 1).await;
             }
@@ -301,21 +320,23 @@ impl Run {
             0..=5 if !prepared && self.appended < EVENTS_MAX => self.append(which).await,
             6 if !prepared && self.producers[which].since.is_none() => {
                 self.say(format!("producer {which}: savepoint"));
-                let producer = &mut self.producers[which];
-                producer.tx.savepoint().await;
+                let mut producer = self.producers.swap_remove(which);
+                self.through(producer.tx.savepoint()).await;
                 producer.since = Some(producer.ids.len());
+                self.producers.push(producer);
             }
             7 if !prepared && self.producers[which].since.is_some() => {
                 self.say(format!("producer {which}: rollback to savepoint"));
-                let producer = &mut self.producers[which];
-                producer.tx.rollback_to_savepoint().await;
+                let mut producer = self.producers.swap_remove(which);
+                self.through(producer.tx.rollback_to_savepoint()).await;
                 let undone = producer.ids.split_off(producer.since.unwrap_or(0));
                 lock(&self.ledger).ended(&undone, Written::Undone);
+                self.producers.push(producer);
             }
             8 if !prepared => {
                 self.say(format!("producer {which}: prepare"));
                 let mut producer = self.producers.swap_remove(which);
-                producer.tx = producer.tx.prepare().await;
+                producer.tx = self.through(producer.tx.prepare()).await;
                 producer.prepared = true;
                 self.producers.push(producer);
             }
@@ -343,10 +364,11 @@ impl Run {
             event = event.available_at(at);
         }
         lock(&self.ledger).append(&id, key.as_deref(), delayed);
-        let producer = &mut self.producers[which];
-        producer.tx.append(&event).await;
+        let mut producer = self.producers.swap_remove(which);
+        self.through(producer.tx.append(&event)).await;
         producer.ids.push(id.clone());
         producer.keys.extend(key.clone());
+        self.producers.push(producer);
         self.say(format!(
             "producer {which}: {id} of {}{}",
             key.as_deref().unwrap_or("no key"),
@@ -360,9 +382,9 @@ impl Run {
         // Before the store can show it to anybody, and after it could have for the last time.
         if how == Written::Committed {
             lock(&self.ledger).ended(&ids, how);
-            tx.commit().await;
+            self.through(tx.commit()).await;
         } else {
-            tx.rollback().await;
+            self.through(tx.rollback()).await;
             lock(&self.ledger).ended(&ids, how);
         }
     }
@@ -371,11 +393,11 @@ impl Run {
         self.paused = !self.paused;
         let paused = self.paused;
         self.say(if paused { "pause" } else { "resume" });
-        let done = if paused {
-            self.desk().pause(ROUTE, &operator()).await
-        } else {
-            self.desk().resume(ROUTE, &operator()).await
-        };
+        let desk = self.desk();
+        let done = self.through(async move {
+            if paused { desk.pause(ROUTE, &operator()).await } else { desk.resume(ROUTE, &operator()).await }
+        });
+        let done = done.await;
         done.expect("the route is registered");
     }
 
@@ -465,14 +487,16 @@ impl Run {
 
     async fn prune(&mut self) {
         let keep = Some(Duration::from_millis(200));
-        let pruned = self.desk().prune(&Retention { delivered: keep, attempts: keep, inbox: keep }, false).await;
+        let (desk, short) = (self.desk(), Retention { delivered: keep, attempts: keep, inbox: keep });
+        let pruned = self.through(async move { desk.prune(&short, false).await }).await;
         self.say(format!("prune {pruned:?}"));
     }
 
     /// What operators see agrees with the ledger, while everything goes on.
     async fn look(&mut self) {
         self.say("look");
-        let Ok(rows) = self.desk().audit().await else { return };
+        let desk = self.desk();
+        let Ok(rows) = self.through(async move { desk.audit().await }).await else { return };
         let differences = rows.into_iter().flat_map(|row| row.differences).map(|one| format!("P8: verify: {one}"));
         lock(&self.ledger).violations.extend(differences);
     }
