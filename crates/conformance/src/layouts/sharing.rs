@@ -137,7 +137,9 @@ pub async fn a_verdict_ends_the_count_of_claims_that_ran_out(bench: &Bench) {
 pub async fn claims_of_other_programs_that_ran_out_count_too(bench: &Bench) {
     bench.insert(2, None).await;
     // Somebody else has claimed them, as often as it says there, and died of it.
-    bench.execute(&format!("update outbox set status = 'PROCESSING', attempts = {CLAIMS_MAX} where id = 'row-0'")).await;
+    bench
+        .execute(&format!("update outbox set status = 'PROCESSING', attempts = {CLAIMS_MAX} where id = 'row-0'"))
+        .await;
     let fewer = CLAIMS_MAX - 1;
     bench.execute(&format!("update outbox set status = 'PROCESSING', attempts = {fewer} where id = 'row-1'")).await;
     age(bench, Duration::from_secs(61)).await;

@@ -1,7 +1,7 @@
 //! Keeps one delivery per key on its way and the later ones of that key behind it, in order.
 
 use std::borrow::Borrow;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -53,12 +53,33 @@ impl Borrow<str> for KeyOf {
 }
 
 /// Why a key must wait.
+///
+/// Only what is later than something that goes back waits. What is earlier comes from a look that found the store in order, and goes
+/// out: if it went back too, a key with more events than one take brings could go round for ever, each part going back while the
+/// other is brought, and nothing else of its lane would be taken.
 #[derive(Debug, Default)]
 struct Hold {
-    /// Failures and returns of it that are on their way into the store.
-    pending: usize,
-    /// The last take that may have looked before they were there.
-    take: Option<u64>,
+    /// Where the failures and returns stand that are on their way into the store, and how many at each place.
+    pending: BTreeMap<i64, usize>,
+    /// Those that are there, with the take that may have looked before.
+    unseen: Vec<(i64, u64)>,
+}
+
+impl Hold {
+    /// Whether a delivery at this place is later than something that goes back.
+    fn holds(&self, place: i64) -> bool {
+        self.pending.first_key_value().is_some_and(|(first, _)| *first <= place)
+            || self.unseen.iter().any(|(first, _)| *first <= place)
+    }
+
+    fn is_over(&self) -> bool {
+        self.pending.is_empty() && self.unseen.is_empty()
+    }
+}
+
+/// Where a delivery stands in its key; before all others, if nobody knows.
+fn place(delivery: &Delivery) -> i64 {
+    delivery.position.unwrap_or(i64::MIN)
 }
 
 /// The keys that have a delivery on its way, with those waiting behind it.
@@ -105,29 +126,35 @@ impl Keys {
         followers
     }
 
-    /// This delivery goes back into the store: until [`Keys::release`], what else arrives of its key goes back too.
+    /// This delivery goes back into the store: until [`Keys::release`], what arrives of its key and is later goes back too.
     pub(super) fn hold(&mut self, delivery: &Delivery) {
         let Some(key) = delivery.order_key() else { return };
-        match self.held.get_mut(key) {
-            Some(hold) => hold.pending += 1,
-            None => {
-                self.held.insert(KeyOf(delivery.event.clone()), Hold { pending: 1, take: None });
-            }
-        }
+        let hold = match self.held.get_mut(key) {
+            Some(hold) => hold,
+            None => self.held.entry(KeyOf(delivery.event.clone())).or_default(),
+        };
+        *hold.pending.entry(place(delivery)).or_default() += 1;
     }
 
-    /// Whether something of this delivery's key is still on its way back into the store.
+    /// Whether something earlier of this delivery's key is still on its way back into the store.
     pub(super) fn is_held(&self, delivery: &Delivery) -> bool {
-        !self.held.is_empty() && delivery.order_key().is_some_and(|key| self.held.contains_key(key))
+        let hold = delivery.order_key().filter(|_| !self.held.is_empty()).and_then(|key| self.held.get(key));
+        hold.is_some_and(|hold| hold.holds(place(delivery)))
     }
 
     /// What was held is in the store, or void; a take that is running (`take`) may have looked before.
     pub(super) fn release(&mut self, delivery: &Delivery, take: Option<u64>) {
         let Some(key) = delivery.order_key() else { return };
         let Some(hold) = self.held.get_mut(key) else { return };
-        hold.pending = hold.pending.saturating_sub(1);
-        hold.take = hold.take.max(take);
-        if hold.pending == 0 && hold.take.is_none() {
+        let place = place(delivery);
+        if let Some(count) = hold.pending.get_mut(&place) {
+            *count -= 1;
+            if *count == 0 {
+                hold.pending.remove(&place);
+            }
+            hold.unseen.extend(take.map(|take| (place, take)));
+        }
+        if hold.is_over() {
             self.held.remove(key);
         }
     }
@@ -136,9 +163,9 @@ impl Keys {
     pub(super) fn taken(&mut self, take: u64) {
         if !self.held.is_empty() {
             for hold in self.held.values_mut() {
-                hold.take = hold.take.filter(|last| *last > take);
+                hold.unseen.retain(|(_, last)| *last > take);
             }
-            self.held.retain(|_, hold| hold.pending > 0 || hold.take.is_some());
+            self.held.retain(|_, hold| !hold.is_over());
         }
     }
 
@@ -214,6 +241,24 @@ mod tests {
         keys.hold(&first.delivery);
         keys.release(&first.delivery, None);
         assert!(!keys.is_held(&late.delivery), "no take was running");
+    }
+
+    #[test]
+    fn what_is_earlier_than_all_that_goes_back_goes_out() {
+        let at = |position: i64| {
+            let mut held = held(Some("a"), position.unsigned_abs());
+            held.delivery.position = Some(position);
+            held
+        };
+        let mut keys = Keys::default();
+        keys.hold(&at(5).delivery);
+        keys.hold(&at(6).delivery);
+        assert!(!keys.is_held(&at(2).delivery), "or two halves of a key could go back in turns, for ever");
+        assert!(keys.is_held(&at(5).delivery) && keys.is_held(&at(7).delivery));
+        keys.release(&at(5).delivery, Some(1));
+        assert!(keys.is_held(&at(5).delivery), "take 1 is still running");
+        keys.taken(1);
+        assert!(!keys.is_held(&at(5).delivery) && keys.is_held(&at(6).delivery));
     }
 
     #[test]

@@ -27,6 +27,7 @@ struct Knobs {
     cut_settle: AtomicBool,
     cut_renew: AtomicBool,
     take_late_ms: AtomicU64,
+    settle_late_ms: AtomicU64,
     hold_take: AtomicBool,
     // From the first take on: no other comes through, and a settle says that the lanes it is about are lost.
     robbed: AtomicBool,
@@ -89,6 +90,7 @@ impl Source for LineSource {
             let lost = settlements.iter().map(|settlement| settlement.lane).collect();
             return Ok(Standing { lanes: 1, lost, ..Standing::default() });
         }
+        sleep(Duration::from_millis(self.1.0.settle_late_ms.load(Ordering::SeqCst))).await;
         self.0.settle(settlements).await
     }
     async fn renew(&self, health: &RouteHealth) -> Result<Lease, StoreError> {
@@ -425,4 +427,23 @@ async fn after_a_death_the_key_waits_until_the_death_is_in_the_store() {
     line.0.cut_settle.store(false, Ordering::SeqCst);
     transport.delivered(1).await;
     assert_eq!(transport.delivered_ids(), ["e2"]);
+}
+
+/// Found by a schedule over PostgreSQL: while a part of the key goes back, a take brings the rest, which goes back too; and so on.
+#[tokio::test(start_paused = true)]
+async fn a_dead_letter_of_a_key_with_more_events_than_a_take_brings_does_not_stop_the_route() {
+    for (late, settle_late) in [(1, 1), (30, 60), (60, 30), (60, 60), (60, 100), (100, 60), (100, 100), (250, 250)] {
+        let mut shop = Shop::open().await;
+        shop.options.take.rows = 3;
+        shop.options.in_flight_max = 4;
+        shop.transport.fail_when(|a| a.event.id == "0", Failure::permanent("test", "never"));
+        shop.fill(12, 1).await;
+        let line = Line::default();
+        line.0.take_late_ms.store(late, Ordering::SeqCst);
+        line.0.settle_late_ms.store(settle_late, Ordering::SeqCst);
+        let stop = start(&shop, &line, &shop.transport, "a");
+        let all = tokio::time::timeout(Duration::from_mins(2), shop.transport.delivered(11)).await;
+        assert!(all.is_ok(), "takes that last {late} ms and settles of {settle_late} ms: {:?}", shop.transport.delivered_ids());
+        stop.cancel();
+    }
 }

@@ -7,9 +7,9 @@ use sqlx::Row as _;
 
 use super::hand::Hand;
 use super::lane::{Lane, Wish};
-use super::partitions::{Greatest, Partitions};
+use super::partitions::Partitions;
 use super::read::{self, Brought, Moment, Question, Texts, Window};
-use super::{Reader, Reading, Shared, State};
+use super::{LeftOut, Reader, Reading, Shared, State};
 use crate::database::{Kind, joined};
 use crate::error::Fault;
 use crate::events::{COLUMNS, Logged};
@@ -236,8 +236,8 @@ impl Shared {
     /// clock that jumped ahead and back between two reads.
     async fn passed(&self, state: &mut State, hand: &mut Hand) -> Result<usize, Fault> {
         let mut passed = 0;
-        while let Some((partition, greatest)) = state.unchecked.pop() {
-            passed += self.passed_in(state, partition, greatest, hand).await?;
+        while let Some((partition, left_out)) = state.unchecked.pop() {
+            passed += self.passed_in(state, partition, left_out, hand).await?;
         }
         Ok(passed)
     }
@@ -246,7 +246,7 @@ impl Shared {
         &self,
         state: &mut State,
         partition: i16,
-        mut greatest: Greatest,
+        mut left_out: LeftOut,
         hand: &mut Hand,
     ) -> Result<usize, Fault> {
         let columns = format!("{COLUMNS}, case when octet_length(l.payload) <= $5 then l.payload end");
@@ -254,9 +254,9 @@ impl Shared {
         let text: Arc<str> = self.inner.db.sql.made(&text.replace("{columns}", &columns)).into();
         let mut passed = 0;
         loop {
-            let hwm = |number: &i16| state.lanes.get(number).map_or(0, |lane| lane.position.hwm);
-            let (lanes, numbers): (Vec<i16>, Vec<i64>) = greatest.iter().unzip();
-            let (hwms, text): (Vec<i64>, _) = (lanes.iter().map(hwm).collect(), Arc::clone(&text));
+            let lanes: Vec<i16> = left_out.keys().copied().collect();
+            let (numbers, hwms): (Vec<i64>, Vec<i64>) = left_out.values().copied().unzip();
+            let text = Arc::clone(&text);
             let rows = self
                 .inner
                 .db
@@ -271,11 +271,11 @@ impl Shared {
             if rows.is_empty() {
                 return Ok(passed);
             }
-            greatest.clear();
+            let before = std::mem::take(&mut left_out);
             let wish = Wish { filter: &self.route.filter, start_at: state.start_at, now: state.now };
             for row in &rows {
                 let row = Logged::read(row)?;
-                greatest.insert(row.lane, row.seq);
+                left_out.extend(before.get(&row.lane).map(|(_, hwm)| (row.lane, (row.seq, *hwm))));
                 let Some(lane) = state.lanes.get_mut(&row.lane) else { continue };
                 if lane.position.is_unseen(row.tx, row.seq) {
                     continue;

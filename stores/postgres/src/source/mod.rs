@@ -84,9 +84,8 @@ struct State {
     /// Which partitions are read, and the statements for them; none before the first read, when lanes were taken, and after a read
     /// that did not follow the last one.
     reader: Option<Reader>,
-    /// Partitions that a reader left out before it began anew, with the greatest numbers that it knew of them: events between those
-    /// and the positions were passed.
-    unchecked: Vec<(i16, partitions::Greatest)>,
+    /// Partitions that a reader left out before it began anew, with what it knew of them.
+    unchecked: Vec<(i16, LeftOut)>,
     /// A read behind what waits to be handed out.
     ahead: Option<Reading>,
     /// A look for late rows of transactions that were open for long. Its lanes are not read meanwhile.
@@ -135,11 +134,18 @@ struct Reader {
     texts: read::Texts,
 }
 
+/// What a reader knew of a partition that it left out: for each lane the greatest number in it, and the position. Events between the two
+/// were passed. What lies above the position is read in its turn, because the next reads look into all partitions.
+type LeftOut = BTreeMap<i16, (i64, i64)>;
+
 impl State {
     /// The next read looks into all partitions.
     fn begin_anew(&mut self) {
-        if let Some(reader) = self.reader.take() {
-            self.unchecked.extend(reader.partitions.into_left_out());
+        let Some(reader) = self.reader.take() else { return };
+        for (partition, greatest) in reader.partitions.into_left_out() {
+            let known = greatest.into_iter();
+            let known = known.filter_map(|(lane, last)| Some((lane, (last, self.lanes.get(&lane)?.position.hwm))));
+            self.unchecked.push((partition, known.collect()));
         }
     }
 }
@@ -192,8 +198,8 @@ impl Shared {
         state.quiet = None;
         // Whoever owns the lane next reads all partitions.
         state.begin_anew();
-        for (_, greatest) in &mut state.unchecked {
-            greatest.remove(&number);
+        for (_, left_out) in &mut state.unchecked {
+            left_out.remove(&number);
         }
         state.out.retain(|_, out| out.lane != number);
         state.handing.retain(|(_, out)| out.lane != number);

@@ -56,7 +56,7 @@ impl Bench {
         Self::made(PostgresOptions::new("main", url).lanes(4)).await
     }
 
-    async fn made(options: PostgresOptions) -> Self {
+    pub(crate) async fn made(options: PostgresOptions) -> Self {
         let empty = Postgres::open_unmigrated(options.clone()).await.unwrap();
         empty.schema().unwrap().up().await.unwrap();
         let store = Postgres::open(options.clone()).await.unwrap();

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use postroom_conformance::servers::Servers;
+use postroom_conformance::servers::{Cluster, Servers};
 use postroom_core::{
     Event, Outbox as _, Retention, RouteDefinition, Selection, Start, Store as _, new_id, replay_at_once,
 };
-use postroom_postgres::Postgres;
+use postroom_postgres::{Postgres, PostgresOptions};
+use postroom_testing::ManualClock;
 use sqlx::{Connection as _, Executor as _, PgConnection};
 use tokio::task::JoinSet;
 
@@ -272,6 +273,43 @@ async fn a_reader_that_paused_for_any_number_of_segments_loses_nothing() {
         pauses.spawn(paused_for(segments, segments % 2 == 1));
     }
     pauses.join_all().await;
+}
+
+/// A reader that begins anew because lanes come or go looks at the partitions that it had left out. What it reads there in its turn, after
+/// a whole turn of the ring without a read, must not count as passed: it would be delivered and counted twice.
+#[tokio::test]
+async fn a_reader_that_gives_a_lane_up_after_a_turn_of_the_ring_delivers_nothing_twice() {
+    // On a server of its own: where others hold transactions open, nothing is left out.
+    let (cluster, clock) = (Cluster::start(&[]).await, ManualClock::new());
+    let options = PostgresOptions::new("main", cluster.url("postgres")).lanes(2).leaves(LEAVES).segment(10 * SECOND);
+    let bench = Bench::made(options.clock(Arc::new(clock.clone()))).await;
+    let mut worker = bench.worker().await;
+    let mut n = 0;
+    for _ in 0..2 * LEAVES {
+        bench.append(&events(n, 10)).await;
+        n += 10;
+        // Each look may leave one more partition out.
+        for _ in 0..4 {
+            worker.drain().await;
+        }
+        clock.advance(10 * SECOND);
+    }
+    for _ in 0..2 * LEAVES {
+        bench.append(&events(n, 10)).await;
+        n += 10;
+        clock.advance(10 * SECOND);
+    }
+    let mut other = bench.worker().await;
+    wait_for("all events", async || {
+        worker.drain().await;
+        other.drain().await;
+        worker.came.len() + other.came.len() >= n
+    })
+    .await;
+    worker.drain().await;
+    assert!(!other.came.is_empty(), "the other one has a lane");
+    assert_eq!((worker.twice(), other.twice()), (0, 0), "{n} events");
+    assert_eq!(bench.agrees().await, n as u64);
 }
 
 /// What a server's clock that jumps ahead and back between two reads leaves: events in a partition that the reader left out.

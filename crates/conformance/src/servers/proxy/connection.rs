@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use super::conversation::{Conversation, Direction};
-use super::{Mode, Now, Shared};
+use super::{Mode, Now, Shared, Sign};
 
 /// Why a connection does not go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,10 +25,10 @@ pub(super) enum End {
     Torn,
 }
 
-pub(super) async fn serve(mut client: TcpStream, shared: Arc<Shared>) {
+pub(super) async fn serve(mut client: TcpStream, shared: Arc<Shared>, number: u64) {
     let conversation = Mutex::new(Conversation::new(shared.reads_postgres, shared.now().generation));
     let end = tokio::select! {
-        end = exchange(&mut client, &shared, &conversation) => end,
+        end = exchange(&mut client, &shared, &conversation, number) => end,
         end = interrupted(&shared, &conversation) => end,
     };
     if matches!(end, End::Reset(_) | End::Torn) {
@@ -36,6 +36,9 @@ pub(super) async fn serve(mut client: TcpStream, shared: Arc<Shared>) {
         let _ = client.set_zero_linger();
     }
     drop(client);
+    if let Some(keeper) = shared.keeper() {
+        keeper.tell(Sign::Ended(number));
+    }
     shared.count(|counts| counts.ended += 1);
     match end {
         End::Gone => {}
@@ -51,7 +54,7 @@ pub(super) async fn serve(mut client: TcpStream, shared: Arc<Shared>) {
     }
 }
 
-async fn exchange(client: &mut TcpStream, shared: &Shared, conversation: &Mutex<Conversation>) -> End {
+async fn exchange(client: &mut TcpStream, shared: &Shared, conversation: &Mutex<Conversation>, number: u64) -> End {
     // Whom we hold is not connected: what it sends meanwhile waits, and the server may well be down.
     let mut modes = shared.now.subscribe();
     while modes.borrow_and_update().mode == Mode::Hold {
@@ -64,8 +67,8 @@ async fn exchange(client: &mut TcpStream, shared: &Shared, conversation: &Mutex<
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let (from_client, to_client) = client.split();
     let (from_server, to_server) = server.split();
-    let up = Pump { direction: Direction::ToServer, shared, conversation };
-    let down = Pump { direction: Direction::ToClient, shared, conversation };
+    let up = Pump { direction: Direction::ToServer, shared, conversation, number };
+    let down = Pump { direction: Direction::ToClient, shared, conversation, number };
     match tokio::try_join!(up.run(from_client, to_server), down.run(from_server, to_client)) {
         Ok(_) => End::Gone,
         Err(end) => end,
@@ -94,6 +97,8 @@ struct Pump<'a> {
     direction: Direction,
     shared: &'a Shared,
     conversation: &'a Mutex<Conversation>,
+    /// Which connection.
+    number: u64,
 }
 
 impl Pump<'_> {
@@ -124,6 +129,9 @@ impl Pump<'_> {
             if let Some(generation) = step.hold {
                 self.shared.hold(generation);
             }
+            if let (Some(text), Some(keeper)) = (step.statement, self.shared.keeper()) {
+                keeper.wait(self.number, text).await;
+            }
             pause(&mut modes, &now, step.forward).await;
             to.write_all(&chunk[..step.forward]).await.map_err(|_| End::Gone)?;
             self.shared.count(|counts| {
@@ -134,6 +142,13 @@ impl Pump<'_> {
                 }
                 counts.swallowed += swallowed;
             });
+            if let Some(keeper) = self.shared.keeper() {
+                match self.direction {
+                    Direction::ToServer => keeper.tell(Sign::Asked(self.number)),
+                    Direction::ToClient if step.answered => keeper.tell(Sign::Answered(self.number)),
+                    Direction::ToClient => {}
+                }
+            }
             if let Some(end) = step.end {
                 return Err(end);
             }

@@ -17,15 +17,19 @@ pub(super) struct Step {
     pub(super) end: Option<End>,
     /// The mode of this generation becomes [`Mode::Hold`].
     pub(super) hold: Option<u64>,
+    /// The first statement that the chunk asks the server to execute.
+    pub(super) statement: Option<String>,
+    /// Whether the server is done with all it was asked.
+    pub(super) answered: bool,
 }
 
 impl Step {
     fn forward(forward: usize) -> Self {
-        Self { forward, end: None, hold: None }
+        Self { forward, end: None, hold: None, statement: None, answered: false }
     }
 
     fn end(forward: usize, end: Option<End>) -> Self {
-        Self { forward, end, hold: None }
+        Self { end, ..Self::forward(forward) }
     }
 }
 
@@ -44,6 +48,8 @@ pub(super) struct Conversation {
     /// The trigger has gone through; the connection ends, or all are held, with the server's answer.
     awaited: Option<Awaited>,
     torn: bool,
+    /// The first statement of the last chunk.
+    statement: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -71,6 +77,7 @@ impl Conversation {
             recent: Vec::new(),
             awaited: None,
             torn: false,
+            statement: None,
         }
     }
 
@@ -85,6 +92,14 @@ impl Conversation {
     }
 
     pub(super) fn step(&mut self, direction: Direction, chunk: &[u8], now: &Now) -> Step {
+        self.statement = None;
+        let before = self.postgres.as_ref().map_or(0, Follower::ready);
+        let step = self.decide(direction, chunk, now);
+        let ready = self.postgres.as_ref().is_some_and(|postgres| postgres.ready() > before && postgres.is_idle());
+        Step { statement: self.statement.take(), answered: ready, ..step }
+    }
+
+    fn decide(&mut self, direction: Direction, chunk: &[u8], now: &Now) -> Step {
         if self.generation != now.generation {
             self.generation = now.generation;
             self.passed = 0;
@@ -144,6 +159,7 @@ impl Conversation {
 
     fn client_says(&mut self, chunk: &[u8], mode: &Mode) -> Option<Found> {
         let executed = self.postgres.as_mut().map(|postgres| postgres.client_says(chunk)).unwrap_or_default();
+        self.statement = executed.first().map(|executed| executed.text.clone());
         let (Mode::CutAt(trigger, _) | Mode::HoldAt(trigger)) = mode else { return None };
         if let Trigger::Bytes(wanted) = trigger {
             return self.search(chunk, wanted).map(|start| Found { start, ready: None });

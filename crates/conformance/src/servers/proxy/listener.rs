@@ -33,7 +33,8 @@ pub(super) async fn listen(shared: Arc<Shared>, first: TcpListener, applied: wat
             _ = modes.changed() => {}
             client = accept(listener.as_ref()) => {
                 shared.count(|counts| counts.accepted += 1);
-                connections.spawn(serve(client, Arc::clone(&shared)));
+                let number = shared.counts.borrow().accepted;
+                connections.spawn(serve(client, Arc::clone(&shared), number));
             }
             Some(_) = connections.join_next() => {}
         }

@@ -2,10 +2,11 @@
 //!
 //! The kernel here has no way to delay or lose packets, and none anywhere can lose exactly the answer to a `COMMIT`. What
 //! happens is a [`Mode`], switched while connections are open; what has happened is in [`Counts`], and a test waits for it
-//! there. One that goes [`FaultProxy::to_postgres`] reads along and can cut at a statement.
+//! there. One that goes [`FaultProxy::to_postgres`] reads along, can cut at a statement, and can have a [`Gate`].
 
 mod connection;
 mod conversation;
+mod gate;
 mod listener;
 mod mode;
 mod postgres;
@@ -16,6 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+pub use gate::{Gate, Sign, Waiting};
 pub use mode::{Counts, Mode, Moment, Trigger};
 
 use super::free_port;
@@ -37,6 +39,7 @@ struct Shared {
     now: watch::Sender<Now>,
     script: Mutex<VecDeque<Mode>>,
     counts: watch::Sender<Counts>,
+    gate: Mutex<Option<gate::Keeper>>,
 }
 
 /// The mode, and how many there were before it.
@@ -66,6 +69,7 @@ impl FaultProxy {
             now: watch::Sender::new(Now { mode: Mode::Pass, generation: 0 }),
             script: Mutex::default(),
             counts: watch::Sender::default(),
+            gate: Mutex::default(),
         });
         let listener = listener::bind(port).await;
         let (done, applied) = watch::channel(0);
@@ -115,6 +119,18 @@ impl FaultProxy {
         self.play(mode::seeded(seed, faults, self.shared.reads_postgres)).await;
     }
 
+    /// From now on each statement waits at this gate until it may go on, whatever the mode. Another gate replaces it.
+    ///
+    /// # Panics
+    ///
+    /// When the proxy does not read PostgreSQL's protocol.
+    pub fn gate(&self) -> Gate {
+        assert!(self.shared.reads_postgres, "a gate needs FaultProxy::to_postgres");
+        let (keeper, gate) = gate::Keeper::pair();
+        *self.shared.gate.lock().unwrap_or_else(PoisonError::into_inner) = Some(keeper);
+        gate
+    }
+
     /// What it has done so far.
     pub fn counts(&self) -> Counts {
         *self.shared.counts.borrow()
@@ -140,6 +156,10 @@ impl Shared {
 
     fn now(&self) -> Now {
         self.now.borrow().clone()
+    }
+
+    fn keeper(&self) -> Option<gate::Keeper> {
+        self.gate.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Goes on to the script's next mode, if there is one; says how many modes there were before it.

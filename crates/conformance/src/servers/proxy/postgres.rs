@@ -47,6 +47,11 @@ impl Follower {
         self.ready
     }
 
+    /// Whether the server has answered all that it was asked.
+    pub(super) fn is_idle(&self) -> bool {
+        self.ready >= self.asked
+    }
+
     pub(super) fn client_says(&mut self, chunk: &[u8]) -> Vec<Executed> {
         let mut executed = Vec::new();
         self.client.push(chunk);

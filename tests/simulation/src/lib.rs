@@ -1,0 +1,76 @@
+//! Schedules over the real stores: the real engine over a real store's source, where the harness decides at which statement
+//! boundary something else happens.
+//!
+//! A run is a seed. Each statement of a relay waits at a gate until the schedule lets it go on; in between the schedule commits a
+//! producer's transaction, answers a delivery, moves the clock, pauses the route, cuts a connection, kills a relay. Afterwards all
+//! faults end, everything must come to its end, and the checker compares the store with the ledger of producers and destination.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "a simulation that cannot run has failed")]
+
+mod destination;
+mod ledger;
+mod plan;
+mod relay;
+mod schedule;
+mod sites;
+
+use std::fmt;
+use std::sync::Arc;
+
+use plan::Plan;
+use postroom_testing::ManualClock;
+use schedule::Run;
+use sites::PostgresSite;
+
+/// Which store a run is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Under {
+    /// The native log on PostgreSQL.
+    Postgres,
+}
+
+/// What came of a run.
+#[derive(Debug)]
+pub struct Report {
+    /// Its seed.
+    pub seed: u64,
+    /// What did not hold, in words; empty when all did.
+    pub violations: Vec<String>,
+    /// Events committed.
+    pub committed: usize,
+    /// Deliveries handed over.
+    pub handed: usize,
+    /// Steps of the schedule.
+    pub steps: usize,
+    /// What the seed decided.
+    pub plan: String,
+    /// The schedule.
+    pub trace: Vec<String>,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "seed {}: {}", self.seed, self.plan)?;
+        for step in &self.trace {
+            writeln!(f, "  {step}")?;
+        }
+        for violation in &self.violations {
+            writeln!(f, "{violation}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Runs one schedule.
+pub fn run(under: Under, seed: u64) -> Report {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let plan = Plan::new(&mut rng);
+        let clock = ManualClock::new();
+        let site = match under {
+            Under::Postgres => PostgresSite::new(plan.lanes, &clock).await,
+        };
+        Run::new(seed, rng, plan, clock, Arc::new(site)).run().await
+    })
+}

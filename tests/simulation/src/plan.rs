@@ -1,0 +1,82 @@
+//! What a seed decides before a run begins.
+
+use std::time::Duration;
+
+use postroom_core::OnFailure;
+
+/// The shape of one run.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(crate) lanes: u16,
+    pub(crate) relays: usize,
+    pub(crate) keys: u64,
+    /// Most deliveries that one take brings.
+    pub(crate) take_rows: usize,
+    pub(crate) in_flight_max: usize,
+    pub(crate) attempts: u32,
+    pub(crate) on_failure: OnFailure,
+    pub(crate) steps: usize,
+    /// How many of ten thousand answers are no, of each kind.
+    pub(crate) transient: u32,
+    pub(crate) permanent: u32,
+    pub(crate) unavailable: u32,
+    pub(crate) lost: u32,
+    /// How often each kind of step comes.
+    pub(crate) weights: Weights,
+    pub(crate) lease: Duration,
+}
+
+/// How often each kind of step comes, beside the others.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Weights {
+    pub(crate) statement: u32,
+    pub(crate) answer: u32,
+    pub(crate) produce: u32,
+    pub(crate) tick: u32,
+    pub(crate) segments: u32,
+    pub(crate) pause: u32,
+    pub(crate) cut: u32,
+    pub(crate) crash: u32,
+    pub(crate) restart: u32,
+    pub(crate) numbers: u32,
+    pub(crate) prune: u32,
+    pub(crate) look: u32,
+}
+
+impl Plan {
+    pub(crate) fn new(rng: &mut fastrand::Rng) -> Self {
+        let pick = |rng: &mut fastrand::Rng, of: &[u32]| of[rng.usize(0..of.len())];
+        // A fault that every run has is a fault that no run is without: each is left out of some.
+        let weights = Weights {
+            statement: pick(rng, &[300, 400, 600]),
+            answer: pick(rng, &[60, 150, 200]),
+            produce: pick(rng, &[60, 150, 250]),
+            tick: pick(rng, &[100, 150, 200]),
+            segments: pick(rng, &[0, 0, 5, 20]),
+            pause: pick(rng, &[0, 0, 5, 15]),
+            cut: pick(rng, &[0, 0, 4]),
+            crash: pick(rng, &[0, 0, 4]),
+            restart: pick(rng, &[0, 0, 4, 8]),
+            numbers: pick(rng, &[0, 0, 0, 5]),
+            prune: pick(rng, &[0, 0, 5]),
+            look: pick(rng, &[0, 5]),
+        };
+        let no = rng.bool();
+        Self {
+            lanes: u16::try_from(pick(rng, &[1, 1, 2, 3])).unwrap_or(1),
+            relays: pick(rng, &[1, 1, 1, 2, 2, 3]) as usize,
+            keys: u64::from(pick(rng, &[1, 2, 3, 5])),
+            take_rows: pick(rng, &[1, 2, 3, 5, 20]) as usize,
+            in_flight_max: pick(rng, &[2, 4, 8, 16]) as usize,
+            attempts: pick(rng, &[2, 3, 5]),
+            on_failure: OnFailure::Block,
+            steps: 400,
+            transient: if no { pick(rng, &[500, 2000, 4000]) } else { 300 },
+            permanent: pick(rng, &[0, 100, 500]),
+            unavailable: pick(rng, &[0, 0, 200]),
+            lost: pick(rng, &[0, 100, 500]),
+            weights,
+            lease: Duration::from_mins(10),
+        }
+    }
+}

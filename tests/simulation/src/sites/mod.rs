@@ -1,0 +1,48 @@
+//! What a schedule runs on: a store, the ways of relays to it, and producers' transactions.
+
+mod postgres;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use postroom_conformance::servers::FaultProxy;
+use postroom_core::{Event, Store};
+
+pub(crate) use postgres::PostgresSite;
+
+/// A store for one run.
+#[async_trait]
+pub(crate) trait Site: Send + Sync {
+    /// The store as operators and the checker use it, past every fault.
+    fn store(&self) -> Arc<dyn Store>;
+
+    /// The store as another relay process opens it, and the way there if statements can wait on it.
+    async fn relay(&self) -> Door;
+
+    /// A producer's transaction.
+    async fn begin(&self) -> Box<dyn Transaction>;
+
+    /// Whether a statement of somebody waits for a lock.
+    async fn waits_for_lock(&self) -> bool;
+
+    /// Draws numbers that nobody commits, as if other lanes had much to do.
+    async fn skip_numbers(&self, numbers: u64);
+}
+
+/// How one relay process reaches the store.
+pub(crate) struct Door {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) proxy: Option<FaultProxy>,
+}
+
+/// A producer's transaction.
+#[async_trait]
+pub(crate) trait Transaction: Send {
+    async fn append(&mut self, event: &Event);
+    async fn savepoint(&mut self);
+    async fn rollback_to_savepoint(&mut self);
+    async fn rollback(self: Box<Self>);
+    async fn commit(self: Box<Self>);
+    /// Prepares it for a commit in two phases; nothing may be appended any more.
+    async fn prepare(self: Box<Self>) -> Box<dyn Transaction>;
+}

@@ -1,0 +1,138 @@
+//! The native log on PostgreSQL: each relay process has a gate of its own on its way to the server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use postroom_conformance::servers::{FaultProxy, Schema, Servers, unique_name};
+use postroom_core::{Event, Outbox as _, Store};
+use postroom_postgres::{Pooler, Postgres, PostgresOptions};
+use postroom_testing::ManualClock;
+use sqlx::{AssertSqlSafe, Executor as _, PgPool, Row as _};
+
+use super::{Door, Site, Transaction};
+
+/// How many partitions the log has, in segments of a second.
+const PARTITIONS: u16 = 5;
+
+pub(crate) struct PostgresSite {
+    options: PostgresOptions,
+    store: Postgres,
+    schema: Schema,
+    port: u16,
+}
+
+impl PostgresSite {
+    pub(crate) async fn new(lanes: u16, clock: &ManualClock) -> Self {
+        let servers = Servers::find();
+        let schema = Schema::choose(&servers);
+        let options = PostgresOptions::new("main", schema.url())
+            .schema(schema.name())
+            .pooler(Pooler::None)
+            .lanes(lanes)
+            .leaves(PARTITIONS)
+            .segment(Duration::from_secs(1))
+            .clock(Arc::new(clock.clone()));
+        let empty = Postgres::open_unmigrated(options.clone()).await.expect("the server answers");
+        empty.schema().expect("it has one").up().await.expect("tables can be made");
+        let store = Postgres::open(options.clone()).await.expect("the tables are there");
+        Self { options, store, schema, port: servers.port("postgres") }
+    }
+}
+
+#[async_trait]
+impl Site for PostgresSite {
+    fn store(&self) -> Arc<dyn Store> {
+        Arc::new(self.store.clone())
+    }
+
+    async fn relay(&self) -> Door {
+        let proxy = FaultProxy::to_postgres(self.port).await;
+        let store = Postgres::open(self.options.clone().urls([proxy.url("postgres")])).await.expect("the way is open");
+        Door { store: Arc::new(store), proxy: Some(proxy) }
+    }
+
+    async fn begin(&self) -> Box<dyn Transaction> {
+        let tx = self.store.begin().await.expect("a transaction can begin");
+        Box::new(Open { store: self.store.clone(), tx })
+    }
+
+    async fn waits_for_lock(&self) -> bool {
+        let text = "select exists (select 1 from pg_locks where not granted)";
+        self.store.pool().fetch_one(text).await.expect("the server answers").get(0)
+    }
+
+    async fn skip_numbers(&self, numbers: u64) {
+        let text = format!("select setval('{0}.log_seq', nextval('{0}.log_seq') + {numbers})", self.schema.name());
+        self.store.pool().execute(AssertSqlSafe(text)).await.expect("the sequence can be moved");
+    }
+}
+
+struct Open {
+    store: Postgres,
+    tx: sqlx::Transaction<'static, sqlx::Postgres>,
+}
+
+#[async_trait]
+impl Transaction for Open {
+    async fn append(&mut self, event: &Event) {
+        drop(self.store.append(&mut self.tx, event).await.expect("it can be appended"));
+    }
+
+    async fn savepoint(&mut self) {
+        self.tx.execute("savepoint here").await.expect("a savepoint");
+    }
+
+    async fn rollback_to_savepoint(&mut self) {
+        self.tx.execute("rollback to savepoint here").await.expect("there is one");
+    }
+
+    async fn rollback(self: Box<Self>) {
+        self.tx.rollback().await.expect("it can be rolled back");
+    }
+
+    async fn commit(self: Box<Self>) {
+        self.tx.commit().await.expect("it can be committed");
+    }
+
+    async fn prepare(mut self: Box<Self>) -> Box<dyn Transaction> {
+        let name = unique_name("sim");
+        self.tx.execute(AssertSqlSafe(format!("prepare transaction '{name}'"))).await.expect("it can be prepared");
+        // Nothing is left of it in this session.
+        self.tx.rollback().await.expect("the session goes on");
+        Box::new(Prepared { pool: self.store.pool().clone(), name })
+    }
+}
+
+struct Prepared {
+    pool: PgPool,
+    name: String,
+}
+
+impl Prepared {
+    async fn end(&self, how: &str) {
+        let text = format!("{how} prepared '{}'", self.name);
+        self.pool.execute(AssertSqlSafe(text)).await.expect("it was prepared");
+    }
+}
+
+#[async_trait]
+impl Transaction for Prepared {
+    async fn append(&mut self, _: &Event) {}
+
+    async fn savepoint(&mut self) {}
+
+    async fn rollback_to_savepoint(&mut self) {}
+
+    async fn rollback(self: Box<Self>) {
+        self.end("rollback").await;
+    }
+
+    async fn commit(self: Box<Self>) {
+        self.end("commit").await;
+    }
+
+    async fn prepare(self: Box<Self>) -> Box<dyn Transaction> {
+        self
+    }
+}
