@@ -103,7 +103,9 @@ mod tests {
             }
         };
         let (held, mut dropped) = mpsc::channel(1);
-        assert!(task.hand_over(vec![(1, held.clone())], start).is_ok() && task.hand_over(vec![(13, held)], start).is_ok());
+        assert!(
+            task.hand_over(vec![(1, held.clone())], start).is_ok() && task.hand_over(vec![(13, held)], start).is_ok()
+        );
         // Everything it owned is dropped, and with a transport reported, when it has panicked.
         assert_eq!(dropped.recv().await, None);
         let (held, mut dropped) = mpsc::channel(1);

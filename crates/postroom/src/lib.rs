@@ -12,11 +12,11 @@
 
 pub use postroom_core::view::{ReplayKind, ReplayRow, ReplayState};
 pub use postroom_core::{
-    Acceptance, Actor, Appended, BreakerPolicy, Clock, Contract, Delays, Desk, Event, EventError, Failure, FailureKind,
-    Filter, HandlerError, Inbox, Limits, OnDead, OnFailure, Outbox, Pattern, Refusal, ReplayChange, ReplayOrder,
-    Retention, RetryPolicy, RouteDefinition, Secret, SecretUrl, Selection, Start, States, Step, Store, StoreError,
-    StoreErrorKind, Timestamp, ToEvent, Transactions, Transitions, Transport, new_id, replay_at_once, window,
-    with_correlation_id,
+    Acceptance, Actor, Appended, BreakerCounts, BreakerPolicy, Clock, Contract, Delays, Desk, Event, EventError,
+    Failure, FailureKind, Filter, HandlerError, Inbox, Limits, OnDead, OnFailure, Outbox, Pattern, Refusal,
+    ReplayChange, ReplayOrder, Retention, RetryPolicy, RouteDefinition, Secret, SecretUrl, Selection, Start, States,
+    Step, Store, StoreError, StoreErrorKind, Timestamp, ToEvent, Transactions, Transitions, Transport, new_id,
+    replay_at_once, window, with_correlation_id,
 };
 pub use postroom_relay::{
     Handlers, Incoming, NoObserver, Noop, Observer, Poll, Relay, RelayError, RelayOptions, RouteObserver, RouteRun,

@@ -259,6 +259,7 @@ mod tests {
         for (state, moves) in [
             (RouteState::Paused, true),
             (RouteState::BreakerOpen, true),
+            (RouteState::Slowed, true),
             (RouteState::Disabled, true),
             (RouteState::Down, false),
             (RouteState::Halted, false),

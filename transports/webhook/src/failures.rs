@@ -5,10 +5,10 @@
 //! | `webhook.rejected` | permanent | 400, 413, 415, 422: this event will never do |
 //! | `webhook.header` | permanent | a header of the event that HTTP cannot carry |
 //! | `webhook.status_N` | transient | any other answer |
-//! | `webhook.status_429`, `_503` | unavailable | 429; 503 with `Retry-After` |
+//! | `webhook.status_429`, `_502`, `_503`, `_504` | unavailable | too many requests; nobody behind the gateway |
 //! | `webhook.redirect` | transient | 3xx; never followed |
 //! | `webhook.gone` | unavailable | 410 |
-//! | `webhook.timeout` | transient | no answer in time |
+//! | `webhook.timeout` | unavailable | no answer in time |
 //! | `webhook.cut` | transient | the connection ended before the answer, twice |
 //! | `webhook.answer` | transient | an answer that is not HTTP, or has a head over the limits |
 //! | `webhook.refused` | unavailable | no connection: refused, unreachable, or none within `connect_timeout` |
@@ -92,11 +92,11 @@ impl Failures {
             text.push_str(said);
         }
         let numbered = || format!("webhook.status_{}", status.as_u16());
-        let failure = match (status.as_u16(), retry_after) {
-            (410, _) => Failure::unavailable("webhook.gone", text).disables(),
-            (429, _) | (503, Some(_)) => Failure::unavailable(numbered(), text),
-            (400 | 413 | 415 | 422, _) => Failure::permanent("webhook.rejected", text),
-            (300..=399, _) => Failure::transient("webhook.redirect", text),
+        let failure = match status.as_u16() {
+            410 => Failure::unavailable("webhook.gone", text).disables(),
+            429 | 502 | 503 | 504 => Failure::unavailable(numbered(), text),
+            400 | 413 | 415 | 422 => Failure::permanent("webhook.rejected", text),
+            300..=399 => Failure::transient("webhook.redirect", text),
             _ => Failure::transient(numbered(), text),
         };
         match retry_after {
@@ -167,7 +167,7 @@ impl Failures {
     /// It took too long.
     pub(crate) fn timed_out(&self, within: Duration) -> Failure {
         let text = format!("{} did not answer within {}", self.receiver, units::format_duration(within));
-        Failure::transient("webhook.timeout", text)
+        Failure::unavailable("webhook.timeout", text)
     }
 }
 
@@ -231,9 +231,10 @@ mod tests {
             (429, None, Unavailable, "webhook.status_429", "429"),
             (429, wait, Unavailable, "webhook.status_429", "429"),
             (500, None, Transient, "webhook.status_500", "5xx"),
-            (502, wait, Transient, "webhook.status_502", "5xx"),
-            (503, None, Transient, "webhook.status_503", "5xx"),
+            (502, wait, Unavailable, "webhook.status_502", "5xx"),
+            (503, None, Unavailable, "webhook.status_503", "5xx"),
             (503, wait, Unavailable, "webhook.status_503", "5xx"),
+            (504, None, Unavailable, "webhook.status_504", "5xx"),
             (999, None, Transient, "webhook.status_999", "5xx"),
         ] {
             let code_of = StatusCode::from_u16(status).unwrap();

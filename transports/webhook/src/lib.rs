@@ -6,10 +6,9 @@
 //!
 //! # Answers
 //!
-//! 2xx is delivered, at the head of the answer. 400, 413, 415 and 422 are permanent. 429, and 503 with `Retry-After`,
-//! pause the route until then; 410 says that the endpoint is no more. Every other answer and every time-out is
-//! transient; redirects are never followed. No connection, no name and no trust are `Unavailable`: the route pauses and
-//! nothing is lost. A connection that ends before an answer is replaced once.
+//! 2xx is delivered, at the head of the answer. 400, 413, 415 and 422 are permanent. 429, 502, 503, 504,
+//! a time-out, no connection, no name and no trust are `Unavailable`: the route pauses, as long as `Retry-After` asks, and
+//! nothing is lost; 410 says that the endpoint is no more. Every other answer is transient; redirects are never followed. A connection that ends before an answer is replaced once.
 //!
 //! # Where requests go
 //!

@@ -97,9 +97,11 @@ fn judge(routes: &[RouteStatus], args: &CheckArgs) -> (Level, String, Vec<RouteS
         match route.state {
             RouteState::Down | RouteState::Halted | RouteState::CountsDiffer => Level::Critical,
             _ if oldest > args.crit => Level::Critical,
-            RouteState::Misconfigured | RouteState::Disabled | RouteState::BreakerOpen | RouteState::Orphan => {
-                Level::Warning
-            }
+            RouteState::Misconfigured
+            | RouteState::Disabled
+            | RouteState::BreakerOpen
+            | RouteState::Slowed
+            | RouteState::Orphan => Level::Warning,
             _ if oldest > args.warn => Level::Warning,
             _ => Level::Ok,
         }
@@ -150,7 +152,7 @@ mod tests {
 
     #[test]
     fn the_worst_route_decides_and_every_one_is_measured() {
-        use RouteState::{BreakerOpen, Down, Paused, Running};
+        use RouteState::{BreakerOpen, Down, Paused, Running, Slowed};
         for (routes, code, said) in [
             (
                 &[("a", Running, 0.0), ("b", Paused, 3.0)][..],
@@ -163,6 +165,7 @@ mod tests {
                 "WARNING - a due for 31.0 s | 'a'=31.000s;30;300;0 'b'=0.000s;30;300;0",
             ),
             (&[("a", BreakerOpen, 0.0)], 1, "WARNING - a breaker open | 'a'=0.000s;30;300;0"),
+            (&[("a", Slowed, 0.0)], 1, "WARNING - a slowed | 'a'=0.000s;30;300;0"),
             (
                 &[("a", Running, 31.0), ("b", Running, 301.5)],
                 2,

@@ -177,7 +177,7 @@ pub(super) const SECTION: Section = Section {
         Code {
             code: "doctor.route_stopped",
             kind: "problem",
-            cause: "a route does not deliver: its breaker is open, or it is halted, disabled or misconfigured",
+            cause: "a route does not deliver: its breaker is open, its destination refuses everything, or it is halted, disabled or misconfigured",
             next: "the message has the reason; `postroom route show ROUTE`",
         },
         Code {

@@ -21,7 +21,7 @@ pub(super) const SECTION: Section = Section {
         Code {
             code: "webhook.status_500",
             kind: "transient",
-            cause: "it answered with this status; with 429, or with 503 and `Retry-After`, unavailable",
+            cause: "it answered with this status; 429, 502, 503 and 504 are unavailable",
             next: "the text quotes its answer; 401 usually is the wrong secret",
         },
         Code {
@@ -32,8 +32,8 @@ pub(super) const SECTION: Section = Section {
         },
         Code {
             code: "webhook.timeout",
-            kind: "transient",
-            cause: "no answer within `first_byte_timeout` or `timeout`; the receiver may have taken it all the same",
+            kind: "unavailable",
+            cause: "no answer within `first_byte_timeout` or `timeout`; the receiver may have taken it all the same. An event that alone gets none, three times, is counted as failed",
             next: "let it answer first and work later; it knows the repeat by `webhook-id`",
         },
         Code {

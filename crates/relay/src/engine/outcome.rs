@@ -7,8 +7,8 @@ use postroom_core::{
     Standing, StoreError, Verdict, disabled_by, verdict,
 };
 
-use super::settler::Urgency;
 use super::probes::{key_hash, kind_hash};
+use super::settler::Urgency;
 use super::{Batch, Engine, Flight, Held, Line, Phase};
 
 /// A delivery that is not answered while one that was sent so much later gets through is not the destination's fault.

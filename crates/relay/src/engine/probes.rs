@@ -122,22 +122,25 @@ mod tests {
 
     #[test]
     fn after_an_outage_keys_and_types_differ_and_all_have_their_turn() {
-        let ready: Vec<Held> = (0..8).map(|n| held(n, ["a", "a", "a", "b"][n as usize % 4], &format!("k{n}"), 0)).collect();
+        let kinds = ["a", "a", "a", "b", "a", "a", "a", "b"];
+        let ready: Vec<Held> = (0..).zip(kinds).map(|(n, kind)| held(n, kind, &format!("k{n}"), 0)).collect();
         let mut probed = Probed::default();
         let ask = |probed: &mut Probed, count| {
             let chosen = probed.after_outage(ready.iter(), count);
-            chosen.iter().for_each(|n| probed.note(key_hash(&ready[*n as usize].delivery.event)));
+            for one in ready.iter().filter(|held| chosen.contains(&held.order)) {
+                probed.note(key_hash(&one.delivery.event));
+            }
             chosen
         };
         assert_eq!(ask(&mut probed, 4), [0, 3, 1, 7]);
         assert_eq!(ask(&mut probed, 4), [2, 4, 5, 6]);
         assert_eq!(ask(&mut probed, 1), [0], "the one that was asked longest ago, not the same again");
-        assert_eq!(ask(&mut probed, 1), [3]);
+        assert_eq!(ask(&mut probed, 1), [1]);
     }
 
     #[test]
     fn an_event_of_fewer_outages_is_asked_first_and_of_a_key_the_earliest() {
-        let mut ready = vec![held(0, "a", "x", 0), held(1, "a", "y", 0), held(2, "a", "y", 0)];
+        let mut ready = [held(0, "a", "x", 0), held(1, "a", "y", 0), held(2, "a", "y", 0)];
         ready[0].outages = 1;
         assert_eq!(Probed::default().after_outage(ready.iter(), 4), [1, 0]);
     }

@@ -37,9 +37,8 @@ async fn an_outage_pauses_the_route_counts_no_attempt_and_kills_nothing() {
 async fn an_outage_keeps_the_order_of_every_key() {
     let mut shop = Shop::open().await;
     shop.transport.rule(|a| {
-        (a.event.id == "13" && a.attempt == 1).then(|| {
-            Reply::Fail(Failure::unavailable("test.down", "down").retry_after(Duration::from_secs(3)))
-        })
+        (a.event.id == "13" && a.attempt == 1)
+            .then(|| Reply::Fail(Failure::unavailable("test.down", "down").retry_after(Duration::from_secs(3))))
     });
     // The first try of 13 is always an outage; from the third on it is the event's own failure, then it goes through.
     shop.fill(100, 5).await;

@@ -18,10 +18,8 @@ fn receiver(wide: usize, no_after: Duration, yes_after: Duration) -> ScriptedTra
     transport.rule(move |a| {
         let clock = Arc::clone(&clock);
         let refusal = Failure::transient("test.500", "internal error");
-        Some(match a.event.id.starts_with("bad") {
-            true => Reply::FailSlow(no_after, clock, refusal),
-            false => Reply::Slow(yes_after, clock),
-        })
+        let bad = a.event.id.starts_with("bad");
+        Some(if bad { Reply::FailSlow(no_after, clock, refusal) } else { Reply::Slow(yes_after, clock) })
     });
     transport
 }

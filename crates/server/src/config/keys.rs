@@ -240,7 +240,7 @@ static ROUTE: &[Key] = &[
     ),
     table("retry", ROUTE_RETRY, "Its own retries; what is left out is taken from [retry]."),
     optional("rate", Kind::Rate, r#""50/s""#, "Most deliveries per time; no limit by default."),
-    table("breaker", BREAKER, "When it stops asking a destination that is down."),
+    table("breaker", BREAKER, "When it stops asking its destination."),
     Key {
         name: "to",
         kind: Kind::Choice(transports::TO),
@@ -285,7 +285,13 @@ static FIELD: &[Key] = &[
 ];
 
 static BREAKER: &[Key] = &[
-    key("failures", Kind::Count, "10", "Failures of distinct keys in a row that open it."),
+    key(
+        "counts",
+        Kind::Word(&["unavailable", "all"]),
+        r#""unavailable""#,
+        "What opens it: unavailable, that the destination is down; all, any failures in a row, also of single events.",
+    ),
+    key("failures", Kind::Count, "10", "With counts = \"all\": failures in a row that open it."),
     key("cooldown", SOME, r#""1s""#, "First pause before it asks again; doubles while that fails."),
     key("cooldown_max", SOME, r#""30s""#, "Longest pause."),
 ];

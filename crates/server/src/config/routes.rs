@@ -6,7 +6,9 @@ use std::collections::HashSet;
 
 use postroom_core::envelope::{FieldTable, Format, Part};
 use postroom_core::units::{parse_duration, parse_rate};
-use postroom_core::{BreakerPolicy, Delays, Filter, OnDead, OnFailure, Pattern, RetryPolicy, RouteDefinition, Start};
+use postroom_core::{
+    BreakerCounts, BreakerPolicy, Delays, Filter, OnDead, OnFailure, Pattern, RetryPolicy, RouteDefinition, Start,
+};
 
 use super::problem::{nearest, suggest};
 use super::read::Read;
@@ -133,7 +135,9 @@ impl Read<'_> {
     fn breaker(&mut self, table: Option<&Table>) -> BreakerPolicy {
         let empty = Table::default();
         let table = table.unwrap_or(&empty);
+        let all = table.text("counts") == Some("all");
         let policy = BreakerPolicy {
+            counts: if all { BreakerCounts::All } else { BreakerCounts::Unavailable },
             failures: table.count("failures"),
             cooldown: table.duration("cooldown"),
             cooldown_max: table.duration("cooldown_max"),

@@ -80,11 +80,11 @@ pub const ALERTS: &[Alert] = &[
     },
     Alert {
         name: "OutboxRouteBreakerOpen",
-        expr: "max by (store, route) (postroom_route_state{state=\"breaker_open\"}) == 1",
+        expr: "max by (store, route) (postroom_route_state{state=~\"breaker_open|slowed\"}) == 1",
         holds: "10m",
         severity: Severity::Ticket,
-        summary: "The destination of route {{ $labels.route }} has been down for ten minutes.",
-        impact: "Its events wait, in order; nothing is lost.",
+        summary: "The destination of route {{ $labels.route }} has been down, or has refused everything, for ten minutes.",
+        impact: "While it is down its events wait, in order. While it refuses everything they are tried slowly, and die when their attempts are used up.",
         commands: &[
             "postroom route show {{ $labels.route }}",
             "postroom config check --online",

@@ -92,7 +92,11 @@ fn about_route(fleet: &Fleet<'_>, alive: &[&RelayRow], route: &RouteDetail) -> O
         );
     }
     match route.status.state {
-        state @ (RouteState::BreakerOpen | RouteState::Misconfigured | RouteState::Disabled | RouteState::Halted) => {
+        state @ (RouteState::BreakerOpen
+        | RouteState::Slowed
+        | RouteState::Misconfigured
+        | RouteState::Disabled
+        | RouteState::Halted) => {
             let (state, note) = (state.as_str().replace('_', " "), &route.status.note);
             return Some(Found::problem("doctor.route_stopped", format!("route {name} is {state}: {note}")));
         }
@@ -196,7 +200,9 @@ mod tests {
             "a live relay has it"
         );
         assert_eq!(about(route("orders", RouteState::Paused, &[None]), &["orders"]), Vec::<String>::new());
-        assert_eq!(about(route("orders", RouteState::BreakerOpen, &held), &["orders"]), ["doctor.route_stopped"]);
+        for stopped in [RouteState::BreakerOpen, RouteState::Slowed] {
+            assert_eq!(about(route("orders", stopped, &held), &["orders"]), ["doctor.route_stopped"]);
+        }
         assert_eq!(about(route("old", RouteState::Orphan, &[None]), &["orders"]), ["doctor.route_orphan"]);
         for free in [[Some("a"), None], [Some("a"), Some("gone")]] {
             assert_eq!(about(route("orders", RouteState::Running, &free), &["orders"]), ["doctor.lanes_free"]);

@@ -10,7 +10,9 @@ use crate::world::Payments;
 
 #[test]
 fn ten_failures_in_a_row_open_the_breaker_and_it_closes_by_itself() {
-    let payments = Payments::new();
+    let mut payments = Payments::new();
+    // Long enough that no retry is among the first ten failures.
+    payments.set("OUTBOX_BASE_DELAY_SECONDS", "60");
     for n in 0..9 {
         payments.insert_failing(&format!("e-{n}"), &format!("a-{n}"));
     }
@@ -19,6 +21,7 @@ fn ten_failures_in_a_row_open_the_breaker_and_it_closes_by_itself() {
     assert_eq!(payments.route("payments")["state"], "running", "nine are not ten");
     relay.stop();
     payments.script("delete from outbox");
+    payments.set("OUTBOX_BASE_DELAY_SECONDS", "1");
     for n in 0..10 {
         payments.insert_failing(&format!("f-{n}"), &format!("b-{n}"));
     }

@@ -53,9 +53,11 @@ async fn a_wish_to_be_asked_later_is_honoured_and_clamped() {
         (429, Some("when it suits you"), Unavailable, None),
         (429, None, Unavailable, None),
         (503, Some("7"), Unavailable, seconds(7)),
-        (503, Some("-7"), Transient, None),
-        (503, None, Transient, None),
-        (502, Some("7"), Transient, seconds(7)),
+        (503, Some("-7"), Unavailable, None),
+        (503, None, Unavailable, None),
+        (502, Some("7"), Unavailable, seconds(7)),
+        (504, None, Unavailable, None),
+        (500, Some("7"), Transient, seconds(7)),
     ] {
         let headers = wish.map(|wish| ("retry-after", wish.to_owned())).into_iter().collect();
         let failure = check(Rule::Answer(StatusCode::from_u16(status).expect("a status"), headers, "")).await;
@@ -80,7 +82,7 @@ async fn an_answer_after_our_time_out_means_the_same_id_again_with_a_new_time() 
     receiver.rule("late", Rule::Hold);
     let mut post = post(http(receiver.port(), Duration::from_millis(1200)));
     let failure = failure(&mut post, "late").await;
-    assert_eq!((failure.kind, &*failure.code), (Transient, "webhook.timeout"));
+    assert_eq!((failure.kind, &*failure.code), (Unavailable, "webhook.timeout"));
     assert!(failure.error.contains("did not answer within 1.2s") || failure.error.contains("1200ms"), "{failure:?}");
     // The receiver says yes to somebody who has left, and then to the second try.
     receiver.rule("late", Rule::status(200));

@@ -109,7 +109,7 @@ async fn whoever_says_nothing_or_speaks_slowly_is_left_at_the_time_out() {
     for pit in [Pit::Silent, Pit::SlowHead] {
         for outcome in check(pit, Duration::from_millis(300)).await {
             let (kind, text) = outcome.expect_err("it is not answered");
-            assert_eq!(kind, FailureKind::Transient);
+            assert_eq!(kind, FailureKind::Unavailable);
             assert!(text.starts_with("webhook.timeout: ") && text.contains("within 300ms"), "{pit:?}: {text}");
         }
     }
