@@ -78,7 +78,8 @@ fn good_behind(server: &Server, schema: &str, bad: usize) -> (Duration, Duration
     let mut lines = String::new();
     for (what, count) in [("bad", bad), ("good", EVENTS)] {
         for n in 0..count {
-            writeln!(lines, "{{\"id\":\"{what}-{n}\",\"type\":\"t\",\"key\":\"{what}-{n}\",\"payload\":{{}}}}").unwrap();
+            writeln!(lines, "{{\"id\":\"{what}-{n}\",\"type\":\"t\",\"key\":\"{what}-{n}\",\"payload\":{{}}}}")
+                .unwrap();
         }
     }
     let said = world.feed(&["event", "append", "-"], &lines);
@@ -102,7 +103,9 @@ fn two_thousand_refused_events_leave_half_the_rate_to_those_behind_them() {
         let (control, control_flow) = good_behind(&server, &format!("control_{round}"), 0);
         let (behind, flow) = good_behind(&server, &format!("behind_{round}"), EVENTS);
         let ratio = control_flow.as_secs_f64() / flow.as_secs_f64();
-        println!("{control:?} alone, {behind:?} behind {EVENTS} refused; first to last {control_flow:?} and {flow:?}: {ratio:.2}");
+        println!(
+            "{control:?} alone, {behind:?} behind {EVENTS} refused; first to last {control_flow:?} and {flow:?}: {ratio:.2}"
+        );
         best = best.max(ratio);
         if best >= 0.5 {
             return;
