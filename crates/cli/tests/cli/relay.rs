@@ -147,7 +147,7 @@ fn told(supervisor: &UnixDatagram, begin: &str) -> String {
 fn a_supervisor_hears_that_it_is_ready_that_it_lives_how_its_routes_are_and_that_it_stops() {
     let world = to_stdout();
     let config = fs::read_to_string(world.path("postroom.toml")).unwrap();
-    let away = "[[route]]\nname = \"away\"\nbreaker = { failures = 1 }\nto = { exec = { socket = \"nobody\" } }\n";
+    let away = "[[route]]\nname = \"away\"\nto = { exec = { socket = \"nobody\" } }\n";
     world.write("postroom.toml", &(config + away));
     let supervisor = UnixDatagram::bind(world.path("notify")).unwrap();
     supervisor.set_read_timeout(Some(Duration::from_mins(1))).unwrap();

@@ -129,9 +129,10 @@ pub(super) async fn run(seed: u64, control: Control) -> Report {
 }
 
 impl World {
-    /// Appends events, some together, some held open, some rolled back, some for later, some without a key.
+    /// Appends events, some together, some held open, some rolled back, some for later, some without a key. Bad ones come
+    /// alone, and now and then in clusters of as many keys.
     async fn produce(self: Arc<Self>, mut rng: fastrand::Rng) {
-        let mut number = 0;
+        let (mut number, mut cluster) = (0, 0);
         while number < self.plan.events {
             sleep(Duration::from_millis(rng.u64(0..45))).await;
             let mut tx = self.store.begin();
@@ -139,12 +140,20 @@ impl World {
             for _ in 0..*[1, 1, 1, 4].get(rng.usize(0..4)).unwrap_or(&1) {
                 number += 1;
                 let event_type = match rng.u8(0..40) {
+                    _ if cluster > 0 => "poison.transient",
                     0 => "poison.permanent",
                     1 => "poison.transient",
+                    2 => {
+                        cluster = rng.u64(10..40);
+                        "poison.transient"
+                    }
                     _ => "order.placed",
                 };
                 let mut event = Event::new(event_type).id(format!("e{number:04}"));
-                if rng.u8(0..10) > 0 {
+                if cluster > 0 {
+                    cluster -= 1;
+                    event = event.key(format!("bad{number}"));
+                } else if rng.u8(0..10) > 0 {
                     event = event.key(format!("k{}", rng.u64(0..self.plan.keys)));
                 }
                 let delayed = rng.u8(0..20) == 0;
