@@ -33,6 +33,8 @@ macro_rules! store_suite {
                 events_a_route_does_not_want_are_counted_as_filtered
                 a_delayed_event_comes_at_its_time_and_blocks_nobody
                 an_event_whose_time_has_come_before_it_is_read_is_an_ordinary_one
+                due_retries_and_fresh_events_share_a_take
+                with_room_for_one_due_and_fresh_events_take_turns
                 the_next_due_time_is_said
                 a_hint_after_the_commit_is_heard
             }

@@ -23,6 +23,8 @@ pub(super) struct Question {
     pub(super) start_at: Option<i64>,
     pub(super) now: i64,
     pub(super) budget: Budget,
+    /// Counts takes: with room for one, due events and fresh ones take turns.
+    pub(super) turn: usize,
     /// Parked rows already handed out, as a JSON array.
     pub(super) out: String,
     /// The first [`ROWS_MAX`] numbers seen before that are in nobody's hands.
@@ -103,10 +105,9 @@ pub(super) async fn look(conn: &mut SqliteConnection, question: &Question) -> Re
     let mut answer = Answer::default();
     let mut chosen = Vec::new();
     let mut room = Room { rows: question.budget.rows, bytes: question.budget.bytes as u64, first: true };
-    // In this order: what was seen before may be earlier events of the same keys.
+    // First of all: what was seen before may be earlier events of the same keys.
     let all = again(conn, question, &mut room, &mut chosen, &mut answer).await?
-        && due(conn, question, &mut room, &mut chosen).await?
-        && fresh(conn, question, &mut room, &mut chosen, &mut answer).await?;
+        && share_room(conn, question, &mut room, &mut chosen, &mut answer).await?;
     answer.more = !all;
     answer.handed = load(conn, chosen).await?;
     let name = &question.route.name;
@@ -124,13 +125,33 @@ pub(super) async fn look(conn: &mut SqliteConnection, question: &Question) -> Re
     Ok(answer)
 }
 
-/// Parked rows whose time has come. Says whether all of them fit.
-async fn due(
+/// Chooses due events and fresh ones, half of each where there are enough of both. Says whether there is nothing more. A fresh event
+/// does not pass a due one of its key: the table has that one, so it is blocked.
+async fn share_room(
     conn: &mut SqliteConnection,
     question: &Question,
     room: &mut Room,
     chosen: &mut Vec<Chosen>,
+    answer: &mut Answer,
 ) -> Result<bool, sqlx::Error> {
+    let mut due = due(conn, question, room).await?.into_iter().peekable();
+    // Half of the room, rounded up every other time.
+    let mut share = usize::midpoint(room.rows, question.turn % 2);
+    while share > 0
+        && let Some((one, _)) = due.next_if(|(_, size)| room.fits(*size))
+    {
+        chosen.push(one);
+        share -= 1;
+    }
+    let all_fresh = fresh(conn, question, room, chosen, answer).await?;
+    while let Some((one, _)) = due.next_if(|(_, size)| room.fits(*size)) {
+        chosen.push(one);
+    }
+    Ok(all_fresh && due.peek().is_none())
+}
+
+/// Parked rows whose time has come, with their sizes: as many as there is room for, and one more.
+async fn due(conn: &mut SqliteConnection, question: &Question, room: &Room) -> Result<Vec<(Chosen, u64)>, sqlx::Error> {
     let rows = sqlx::query(include_str!("../sql/due.sql"))
         .bind(&question.route.name)
         .bind(question.now)
@@ -138,18 +159,16 @@ async fn due(
         .bind(signed(room.rows as u64 + 1))
         .fetch_all(conn)
         .await?;
-    for row in &rows {
-        if !room.fits(count(row.try_get("size")?)) {
-            return Ok(false);
-        }
-        chosen.push(Chosen {
+    let one = |row: &SqliteRow| {
+        let chosen = Chosen {
             handle: -row.try_get::<i64, _>("handle")?,
             seq: row.try_get("seq")?,
             attempts: row.try_get("attempts")?,
             ordered: row.try_get("blocks")?,
-        });
-    }
-    Ok(true)
+        };
+        Ok((chosen, count(row.try_get("size")?)))
+    };
+    rows.iter().map(one).collect()
 }
 
 /// Numbers seen before that are in nobody's hands. Says whether all of them fit.

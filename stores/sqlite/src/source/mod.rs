@@ -55,6 +55,8 @@ struct State {
     taken_over: usize,
     /// Set when the last look found nothing: until the file or the clock moves, there is nothing to find.
     idle: Option<Idle>,
+    /// Counts takes.
+    turn: usize,
 }
 
 /// A lane in our hands.
