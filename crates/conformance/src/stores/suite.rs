@@ -58,6 +58,7 @@ macro_rules! store_suite {
                 followers_come_in_order_after_their_head
                 hundreds_of_followers_come_in_order
                 a_follower_that_fails_blocks_the_rest_again
+                a_blocker_settled_while_a_take_runs_lets_nobody_overtake
                 a_follower_given_back_before_its_head_failed_waits_all_the_same
                 a_follower_given_back_is_seen_to_wait_at_once
                 a_new_owner_keeps_the_order_behind_a_failed_event

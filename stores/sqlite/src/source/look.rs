@@ -306,3 +306,48 @@ async fn load(conn: &mut SqliteConnection, chosen: Vec<Chosen>) -> Result<Vec<Ha
         })
         .collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use postroom_core::{Event, Store};
+
+    use super::*;
+    use crate::store::Sqlite;
+
+    /// Event 1 of a key blocks 2, which was seen before, and 3, which is fresh. It is settled between the two questions of one look:
+    /// the look still sees it, or 3 would go out before 2.
+    #[tokio::test]
+    async fn a_look_sees_one_moment_though_a_blocker_is_settled_between_its_questions() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Sqlite::create(folder.path().join("shop.db")).await.unwrap();
+        store.desk().append(&["t"; 3].map(|t| Event::new(t).key("k"))).await.unwrap();
+        let blocker = "insert into postroom_delivery (route, seq, key, state, blocks, due, since) \
+                       values ('r', 1, 'k', 'retrying', 1, 1, 0)";
+        sqlx::query(blocker).execute(store.pool()).await.unwrap();
+        let question = Question {
+            route: Arc::new(RouteDefinition::new("r")),
+            start_at: None,
+            now: 0,
+            budget: Budget { rows: 10, bytes: 1 << 20 },
+            turn: 0,
+            out: "[]".to_owned(),
+            again: vec![2],
+            after: Some(2),
+        };
+        let pool = store.pool().clone();
+        let answer = store.inner.db.look("take", move |conn| {
+            Box::pin(async move {
+                let (mut answer, mut chosen) = (Answer::default(), Vec::new());
+                let mut room = Room { rows: 10, bytes: 1 << 20, first: true };
+                again(conn, &question, &mut room, &mut chosen, &mut answer).await?;
+                sqlx::query("delete from postroom_delivery").execute(&pool).await?;
+                fresh(conn, &question, &mut room, &mut chosen, &mut answer).await?;
+                Ok((answer, chosen.len()))
+            })
+        });
+        let (answer, chosen) = answer.await.unwrap();
+        let again: Vec<i64> = answer.parked_again.iter().map(|parked| parked.seq).collect();
+        assert_eq!((again, chosen), (vec![2], 0));
+        assert!(matches!(&answer.fresh[..], [(3, Fate::Parked(_))]), "{:?}", answer.fresh);
+    }
+}
