@@ -1,4 +1,4 @@
-//! What a take hands out of one lane, in this order: rows that are due, unsettled ones of a former owner, fresh ones.
+//! What a take hands out of one lane, in this order: unsettled ones of a former owner, rows that are due, fresh ones, and what is due besides.
 //!
 //! Reads within a budget and moves the position. Which lanes are read is [`crate::source`].
 
@@ -41,12 +41,14 @@ impl Hand<'_> {
         self.deliveries.push(delivery);
     }
 
-    /// Rows whose time has come; not before those of [`Hand::again`], which may be earlier ones of the same keys.
-    pub(crate) fn due(&mut self, lane: &mut Lane, term: LaneTerm) {
+    /// Rows whose time has come, `share` at most; not before those of [`Hand::again`], which may be earlier ones of the same keys.
+    pub(crate) fn due(&mut self, lane: &mut Lane, term: LaneTerm, share: &mut usize) {
         if !lane.again.is_empty() {
             return;
         }
-        while let Some((due_at, number)) = lane.due.first().copied().filter(|(due_at, _)| *due_at <= self.now) {
+        while *share > 0
+            && let Some((due_at, number)) = lane.due.first().copied().filter(|(due_at, _)| *due_at <= self.now)
+        {
             let Some(row) = lane.rows.get_mut(&number) else { return };
             let size = row.event.size();
             if !self.fits(size) {
@@ -64,6 +66,7 @@ impl Hand<'_> {
             };
             lane.due.remove(&(due_at, number));
             self.add(lane, number, size, delivery);
+            *share -= 1;
         }
     }
 

@@ -139,12 +139,18 @@ impl Source for MemorySource {
         for (n, term) in &mine {
             hand.again(&mut lanes[*n], *term);
         }
+        // Due rows get half of the room, rounded up every other time, and what fresh ones leave.
+        let mut share = usize::midpoint(budget.rows.saturating_sub(hand.deliveries.len()), turn % 2);
         for (n, term) in &mine {
-            hand.due(&mut lanes[*n], *term);
+            hand.due(&mut lanes[*n], *term, &mut share);
         }
         let mut looks = budget.rows.saturating_mul(LOOKS_PER_ROW);
         for (n, term) in &mine {
             hand.fresh(&mut lanes[*n], *term, definition, &mut looks);
+        }
+        share = usize::MAX;
+        for (n, term) in &mine {
+            hand.due(&mut lanes[*n], *term, &mut share);
         }
         // Of our own lanes only: nobody should hurry for what he cannot take.
         let next = mine.iter().filter_map(|(n, _)| lanes[*n].due.first().map(|(due, _)| *due)).min();

@@ -79,11 +79,9 @@ impl Identity {
     }
 
     fn words(&self, cluster: &str, timeline: &str, database: &str, at: Option<&str>) -> String {
-        let mut words = format!("{cluster}/{timeline}");
-        if self.database != self.known_database {
-            words.push_str(&format!(" database {database}"));
-        }
-        at.map_or(words.clone(), |at| format!("{words} at {at}"))
+        let other = if self.database == self.known_database { String::new() } else { format!(" database {database}") };
+        let at = at.map(|at| format!(" at {at}")).unwrap_or_default();
+        format!("{cluster}/{timeline}{other}{at}")
     }
 
     /// The rows of `meta` as they are where we are. An address is added to those that are known, unless everything else changed.

@@ -546,3 +546,50 @@ async fn a_clock_set_back_a_little_takes_no_lane_away() {
     assert!(take(&other).await.is_empty());
     assert_eq!(take(&source).await.len(), 1);
 }
+
+/// What renewals say of the counts, once a count that began after the clock moved has ended.
+async fn differs(shop: &Shop, source: &std::sync::Arc<dyn postroom_core::Source>, wanted: bool) -> Option<String> {
+    let waited = tokio::time::timeout(Duration::from_secs(20), async {
+        loop {
+            shop.clock.advance(5 * SECOND);
+            let found = source.renew(&RouteHealth::running()).await.unwrap().standing.differs;
+            if found.is_some() == wanted {
+                return found;
+            }
+            tokio::task::yield_now().await;
+        }
+    });
+    waited.await.expect("a count ends")
+}
+
+#[tokio::test]
+async fn a_row_that_was_passed_or_removed_is_noticed_without_a_command() {
+    let shop = Shop::open().await;
+    let source = shop.all().await;
+    shop.append_key("k", 1..=5).await;
+    let taken = take(&source).await;
+    settle(&source, &taken.iter().map(delivered).collect::<Vec<_>>()).await;
+    for _ in 0..3 {
+        assert_eq!(differs(&shop, &source, false).await, None);
+    }
+    // A number that the position moves over without seeing it, while the relay goes on.
+    sqlx::query("update sqlite_sequence set seq = 10 where name = 'postroom_log'")
+        .execute(shop.store.pool())
+        .await
+        .unwrap();
+    shop.append_key("k", 6..=7).await;
+    let taken = take(&source).await;
+    settle(&source, &taken.iter().map(delivered).collect::<Vec<_>>()).await;
+    sqlx::query("update postroom_log set seq = 8 where seq = 5").execute(shop.store.pool()).await.unwrap();
+    let words = differs(&shop, &source, true).await.unwrap();
+    assert!(words.starts_with("counts_differ: there are 8 events up to the position, but 7"), "{words}");
+    sqlx::query("update postroom_log set seq = 5 where seq = 8").execute(shop.store.pool()).await.unwrap();
+    differs(&shop, &source, false).await;
+    // One that is removed behind it: whoever has the lane next counts from the first row on.
+    sqlx::query("delete from postroom_log where seq = 2").execute(shop.store.pool()).await.unwrap();
+    source.release().await.unwrap();
+    let next = shop.source("b", &from_beginning("r")).await;
+    take(&next).await;
+    let words = differs(&shop, &next, true).await.unwrap();
+    assert!(words.starts_with("counts_differ: there are 6 events up to the position, but 7"), "{words}");
+}

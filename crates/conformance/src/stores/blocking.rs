@@ -91,6 +91,23 @@ pub async fn hundreds_of_followers_come_in_order<H: StoreHarness>(s: &Bench<H>) 
     assert_eq!(came, names("a", 1..=355));
 }
 
+pub async fn a_blocker_settled_while_a_take_runs_lets_nobody_overtake<H: StoreHarness>(s: &Bench<H>) {
+    let worker = s.serve(&route()).await;
+    for round in 0..20 {
+        let key = format!("k{round}");
+        s.append(&events(&key, 1..=1)).await;
+        worker.retry(&worker.take_one().await, Duration::ZERO).await;
+        let head = worker.take_one().await;
+        s.append(&events(&key, 2..=6)).await;
+        let (taken, _) = futures_util::future::join(worker.take(), worker.deliver(std::slice::from_ref(&head))).await;
+        let mut came = ids(&taken);
+        worker.deliver(&taken).await;
+        came.extend(worker.drain().await);
+        assert_eq!(came, names(&key, 2..=6));
+    }
+    s.agrees().await;
+}
+
 pub async fn a_follower_that_fails_blocks_the_rest_again<H: StoreHarness>(s: &Bench<H>) {
     s.append(&events("a", 1..=1)).await;
     let worker = s.serve(&route()).await;

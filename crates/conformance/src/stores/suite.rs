@@ -33,6 +33,8 @@ macro_rules! store_suite {
                 events_a_route_does_not_want_are_counted_as_filtered
                 a_delayed_event_comes_at_its_time_and_blocks_nobody
                 an_event_whose_time_has_come_before_it_is_read_is_an_ordinary_one
+                due_retries_and_fresh_events_share_a_take
+                with_room_for_one_due_and_fresh_events_take_turns
                 the_next_due_time_is_said
                 a_hint_after_the_commit_is_heard
             }
@@ -56,6 +58,7 @@ macro_rules! store_suite {
                 followers_come_in_order_after_their_head
                 hundreds_of_followers_come_in_order
                 a_follower_that_fails_blocks_the_rest_again
+                a_blocker_settled_while_a_take_runs_lets_nobody_overtake
                 a_follower_given_back_before_its_head_failed_waits_all_the_same
                 a_follower_given_back_is_seen_to_wait_at_once
                 a_new_owner_keeps_the_order_behind_a_failed_event

@@ -172,6 +172,58 @@ pub async fn an_event_whose_time_has_come_before_it_is_read_is_an_ordinary_one<H
     assert_eq!(s.serve(&route()).await.drain().await, names("a", 1..=2));
 }
 
+/// Forty keys whose first events have failed and are due again, and after them forty other keys.
+async fn due_and_fresh<H: StoreHarness>(s: &Bench<H>) -> Worker {
+    s.append(&(1..=40).map(|n| event(&format!("due{n}"), 1)).collect::<Vec<_>>()).await;
+    let worker = s.serve(&route()).await;
+    for delivery in worker.take().await {
+        worker.retry(&delivery, SECOND).await;
+    }
+    s.pass(SECOND);
+    s.append(&(1..=40).map(|n| event(&format!("fresh{n}"), 1)).collect::<Vec<_>>()).await;
+    worker
+}
+
+pub async fn due_retries_and_fresh_events_share_a_take<H: StoreHarness>(s: &Bench<H>) {
+    let worker = due_and_fresh(s).await;
+    let mut came = Vec::new();
+    for _ in 0..4 {
+        let taken = worker.source.take(Budget { rows: 10, bytes: 1 << 20 }).await.unwrap().deliveries;
+        let due = ids(&taken).iter().filter(|id| id.starts_with("due")).count();
+        assert_eq!((due, taken.len()), (5, 10), "{:?}", ids(&taken));
+        came.extend(ids(&taken));
+        worker.deliver(&taken).await;
+    }
+    // Later events of the keys that have failed, which must not pass them.
+    s.append(&(1..=40).map(|n| event(&format!("due{n}"), 2)).collect::<Vec<_>>()).await;
+    loop {
+        let taken = worker.source.take(Budget { rows: 10, bytes: 1 << 20 }).await.unwrap().deliveries;
+        if taken.is_empty() {
+            break;
+        }
+        came.extend(ids(&taken));
+        worker.deliver(&taken).await;
+    }
+    assert_eq!(came.len(), 120);
+    for n in 1..=40 {
+        let key = format!("due{n}");
+        assert_eq!(of_key(&came, &key), names(&key, 1..=2));
+    }
+    s.agrees().await;
+}
+
+pub async fn with_room_for_one_due_and_fresh_events_take_turns<H: StoreHarness>(s: &Bench<H>) {
+    let worker = due_and_fresh(s).await;
+    let mut due = 0;
+    for _ in 0..10 {
+        let taken = worker.source.take(Budget { rows: 1, bytes: 1 << 20 }).await.unwrap().deliveries;
+        assert_eq!(taken.len(), 1);
+        due += usize::from(taken[0].event.id.starts_with("due"));
+        worker.deliver(&taken).await;
+    }
+    assert_eq!(due, 5);
+}
+
 pub async fn the_next_due_time_is_said<H: StoreHarness>(s: &Bench<H>) {
     s.append(&[event("a", 1), event("b", 1)]).await;
     let worker = s.serve(&route()).await;

@@ -23,6 +23,8 @@ pub(super) struct Question {
     pub(super) start_at: Option<i64>,
     pub(super) now: i64,
     pub(super) budget: Budget,
+    /// Counts takes: with room for one, due events and fresh ones take turns.
+    pub(super) turn: usize,
     /// Parked rows already handed out, as a JSON array.
     pub(super) out: String,
     /// The first [`ROWS_MAX`] numbers seen before that are in nobody's hands.
@@ -103,10 +105,9 @@ pub(super) async fn look(conn: &mut SqliteConnection, question: &Question) -> Re
     let mut answer = Answer::default();
     let mut chosen = Vec::new();
     let mut room = Room { rows: question.budget.rows, bytes: question.budget.bytes as u64, first: true };
-    // In this order: what was seen before may be earlier events of the same keys.
+    // First of all: what was seen before may be earlier events of the same keys.
     let all = again(conn, question, &mut room, &mut chosen, &mut answer).await?
-        && due(conn, question, &mut room, &mut chosen).await?
-        && fresh(conn, question, &mut room, &mut chosen, &mut answer).await?;
+        && share_room(conn, question, &mut room, &mut chosen, &mut answer).await?;
     answer.more = !all;
     answer.handed = load(conn, chosen).await?;
     let name = &question.route.name;
@@ -124,13 +125,33 @@ pub(super) async fn look(conn: &mut SqliteConnection, question: &Question) -> Re
     Ok(answer)
 }
 
-/// Parked rows whose time has come. Says whether all of them fit.
-async fn due(
+/// Chooses due events and fresh ones, half of each where there are enough of both. Says whether there is nothing more. A fresh event
+/// does not pass a due one of its key: the table has that one, so it is blocked.
+async fn share_room(
     conn: &mut SqliteConnection,
     question: &Question,
     room: &mut Room,
     chosen: &mut Vec<Chosen>,
+    answer: &mut Answer,
 ) -> Result<bool, sqlx::Error> {
+    let mut due = due(conn, question, room).await?.into_iter().peekable();
+    // Half of the room, rounded up every other time.
+    let mut share = usize::midpoint(room.rows, question.turn % 2);
+    while share > 0
+        && let Some((one, _)) = due.next_if(|(_, size)| room.fits(*size))
+    {
+        chosen.push(one);
+        share -= 1;
+    }
+    let all_fresh = fresh(conn, question, room, chosen, answer).await?;
+    while let Some((one, _)) = due.next_if(|(_, size)| room.fits(*size)) {
+        chosen.push(one);
+    }
+    Ok(all_fresh && due.peek().is_none())
+}
+
+/// Parked rows whose time has come, with their sizes: as many as there is room for, and one more.
+async fn due(conn: &mut SqliteConnection, question: &Question, room: &Room) -> Result<Vec<(Chosen, u64)>, sqlx::Error> {
     let rows = sqlx::query(include_str!("../sql/due.sql"))
         .bind(&question.route.name)
         .bind(question.now)
@@ -138,18 +159,16 @@ async fn due(
         .bind(signed(room.rows as u64 + 1))
         .fetch_all(conn)
         .await?;
-    for row in &rows {
-        if !room.fits(count(row.try_get("size")?)) {
-            return Ok(false);
-        }
-        chosen.push(Chosen {
+    let one = |row: &SqliteRow| {
+        let chosen = Chosen {
             handle: -row.try_get::<i64, _>("handle")?,
             seq: row.try_get("seq")?,
             attempts: row.try_get("attempts")?,
             ordered: row.try_get("blocks")?,
-        });
-    }
-    Ok(true)
+        };
+        Ok((chosen, count(row.try_get("size")?)))
+    };
+    rows.iter().map(one).collect()
 }
 
 /// Numbers seen before that are in nobody's hands. Says whether all of them fit.
@@ -286,4 +305,49 @@ async fn load(conn: &mut SqliteConnection, chosen: Vec<Chosen>) -> Result<Vec<Ha
             Some(Handed { handle: c.handle, attempts: c.attempts, ordered: c.ordered, logged })
         })
         .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use postroom_core::{Event, Store};
+
+    use super::*;
+    use crate::store::Sqlite;
+
+    /// Event 1 of a key blocks 2, which was seen before, and 3, which is fresh. It is settled between the two questions of one look:
+    /// the look still sees it, or 3 would go out before 2.
+    #[tokio::test]
+    async fn a_look_sees_one_moment_though_a_blocker_is_settled_between_its_questions() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Sqlite::create(folder.path().join("shop.db")).await.unwrap();
+        store.desk().append(&["t"; 3].map(|t| Event::new(t).key("k"))).await.unwrap();
+        let blocker = "insert into postroom_delivery (route, seq, key, state, blocks, due, since) \
+                       values ('r', 1, 'k', 'retrying', 1, 1, 0)";
+        sqlx::query(blocker).execute(store.pool()).await.unwrap();
+        let question = Question {
+            route: Arc::new(RouteDefinition::new("r")),
+            start_at: None,
+            now: 0,
+            budget: Budget { rows: 10, bytes: 1 << 20 },
+            turn: 0,
+            out: "[]".to_owned(),
+            again: vec![2],
+            after: Some(2),
+        };
+        let pool = store.pool().clone();
+        let answer = store.inner.db.look("take", move |conn| {
+            Box::pin(async move {
+                let (mut answer, mut chosen) = (Answer::default(), Vec::new());
+                let mut room = Room { rows: 10, bytes: 1 << 20, first: true };
+                again(conn, &question, &mut room, &mut chosen, &mut answer).await?;
+                sqlx::query("delete from postroom_delivery").execute(&pool).await?;
+                fresh(conn, &question, &mut room, &mut chosen, &mut answer).await?;
+                Ok((answer, chosen.len()))
+            })
+        });
+        let (answer, chosen) = answer.await.unwrap();
+        let again: Vec<i64> = answer.parked_again.iter().map(|parked| parked.seq).collect();
+        assert_eq!((again, chosen), (vec![2], 0));
+        assert!(matches!(&answer.fresh[..], [(3, Fate::Parked(_))]), "{:?}", answer.fresh);
+    }
 }

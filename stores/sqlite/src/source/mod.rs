@@ -9,6 +9,7 @@ mod lane;
 mod look;
 mod settle;
 mod take;
+mod verify;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use crate::database::{Version, joined};
 use crate::routes;
 use crate::store::Inner;
 use checkpoint::Checkpoint;
+use verify::Verification;
 
 /// SQLite has one lane.
 const LANE: u32 = 0;
@@ -39,6 +41,7 @@ struct Shared {
     state: Arc<Mutex<State>>,
     // The term we own the lane under, 0 for none: what a renewal may look at without waiting for a take.
     term: AtomicI64,
+    verification: Mutex<Verification>,
 }
 
 /// What the relay knows of its lane.
@@ -55,6 +58,8 @@ struct State {
     taken_over: usize,
     /// Set when the last look found nothing: until the file or the clock moves, there is nothing to find.
     idle: Option<Idle>,
+    /// Counts takes.
+    turn: usize,
 }
 
 /// A lane in our hands.
@@ -83,7 +88,8 @@ struct Idle {
 impl SqliteSource {
     /// A source of a route that is registered and joined.
     pub(crate) fn new(inner: Arc<Inner>, relay: RelayIdentity, route: RouteDefinition) -> Self {
-        Self(Arc::new(Shared { inner, relay, route: Arc::new(route), state: Arc::default(), term: AtomicI64::new(0) }))
+        let (route, term, verification) = (Arc::new(route), AtomicI64::new(0), Mutex::default());
+        Self(Arc::new(Shared { inner, relay, route, state: Arc::default(), term, verification }))
     }
 }
 
@@ -152,6 +158,7 @@ impl Source for SqliteSource {
             paused: lane.paused,
             lanes: usize::from(ours),
             lost: if ours || term == 0 { Vec::new() } else { vec![LaneTerm { lane: LANE, term }] },
+            differs: if ours { self.0.differs(term).await } else { None },
             ..Standing::default()
         };
         Ok(Lease { valid_for: self.0.relay.lease, standing })

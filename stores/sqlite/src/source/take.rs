@@ -66,10 +66,12 @@ impl Shared {
             start_at: owned.start_at,
             now,
             budget,
+            turn: state.turn,
             out: json!(state.out.keys().filter(|h| **h < 0).map(|h| -h).collect::<Vec<_>>()).to_string(),
             again: again.take(look::ROWS_MAX).collect(),
             after: owned.position.hwm,
         };
+        state.turn = state.turn.wrapping_add(1);
         let answer = self
             .inner
             .db
