@@ -16,8 +16,9 @@ const USAGE: &str = "usage:
   cargo xtask services up [NAME…]|down|status
                                           real servers for tests: PostgreSQL, PgBouncer, Kafka, RabbitMQ, NATS, Redis
   cargo xtask matrix [NAME…]              the tests of stores and transports on other versions of their servers, fetched by itself
-  cargo xtask simulate [--seeds N] [--from SEED]
-                                          the simulation over N seeds (default 2000); prints the first seed that fails
+  cargo xtask simulate [--store memory|postgres] [--seeds N] [--from SEED]
+                                          the simulation over N seeds (default 2000); prints what fails. Over a real store
+                                          (default 200 seeds): schedules, statement by statement; needs the servers
   cargo xtask stress [--minutes N]        the PostgreSQL store under load while relays die (default 10); prints its figures
   cargo xtask faults [--scale N]          the hazards of the PostgreSQL store in their long forms, and the campaigns, end to end
                                           and of presets, with N times (default 5) the events and faults of a test run; prints their figures
@@ -51,7 +52,12 @@ fn main() -> ExitCode {
         ["services", "up", names @ ..] => said(services::up(names).map(|()| true)),
         ["services", "down"] => said(services::down().map(|()| true)),
         ["services", "status"] => said(services::status()),
-        ["simulate", rest @ ..] => match simulate::Wanted::parse(rest) {
+        // The schedules over real stores are a program of their own: this one needs no client.
+        ["simulate", "--store", store, rest @ ..] if *store != "memory" => {
+            let run = ["run", "--quiet", "--package", "postroom-simulation", "--", "--store", store];
+            cargo(&[&run[..], rest].concat())
+        }
+        ["simulate", "--store", "memory", rest @ ..] | ["simulate", rest @ ..] => match simulate::Wanted::parse(rest) {
             Some(wanted) => simulate::run(&wanted),
             None => usage(),
         },

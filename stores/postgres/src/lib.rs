@@ -31,6 +31,8 @@ mod database;
 mod desk;
 mod error;
 mod events;
+#[doc(hidden)]
+pub mod faults;
 mod identity;
 mod inbox;
 mod options;

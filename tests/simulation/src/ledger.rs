@@ -133,6 +133,31 @@ impl Ledger {
         self.committed().filter(|entry| entry.arrived == 0 && !entry.is_given_up(self.attempts)).collect()
     }
 
+    /// How many events nobody has handed over although nothing stands in front of them.
+    pub(crate) fn due(&self) -> usize {
+        let free = |entry: &&Entry| {
+            let earlier = entry.key.as_ref().and_then(|key| self.of_key.get(key)).into_iter().flatten();
+            let mut earlier =
+                earlier.take_while(|other| **other != entry.id).filter_map(|other| self.entries.get(other));
+            entry.handed == 0 && !entry.delayed && earlier.all(|other| other.written == Written::Undone)
+        };
+        self.committed().filter(free).count()
+    }
+
+    /// Deliveries that took effect.
+    pub(crate) fn arrivals(&self) -> u64 {
+        self.entries.values().map(|entry| u64::from(entry.arrived)).sum()
+    }
+
+    /// Events that the destination has refused for good.
+    pub(crate) fn refused(&self) -> u64 {
+        self.entries.values().filter(|entry| entry.is_given_up(self.attempts)).count() as u64
+    }
+
+    pub(crate) fn handed_in_all(&self) -> u64 {
+        self.entries.values().map(|entry| u64::from(entry.handed)).sum()
+    }
+
     pub(crate) fn copies(&self) -> u32 {
         self.entries.values().filter(|entry| !entry.touched).map(|entry| entry.copies).sum()
     }

@@ -18,6 +18,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use plan::Plan;
+use postroom_postgres::faults;
+pub use postroom_postgres::faults::Fault;
 use postroom_testing::ManualClock;
 use schedule::Run;
 use sites::PostgresSite;
@@ -63,10 +65,23 @@ impl fmt::Display for Report {
 
 /// Runs one schedule.
 pub fn run(under: Under, seed: u64) -> Report {
+    run_with(under, seed, None)
+}
+
+/// Runs one schedule of a kind in which this old fault can show, with the fault put back or as a comparison without it. The fault is
+/// there for the whole process: one run at a time.
+pub fn run_for(under: Under, seed: u64, fault: Fault, put_back: bool) -> Report {
+    faults::put_back(put_back.then_some(fault));
+    let report = run_with(under, seed, Some(fault));
+    faults::put_back(None);
+    report
+}
+
+fn run_with(under: Under, seed: u64, showing: Option<Fault>) -> Report {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let mut rng = fastrand::Rng::with_seed(seed);
-        let plan = Plan::new(&mut rng);
+        let plan = Plan::new(&mut rng).showing(showing);
         let clock = ManualClock::new();
         let site = match under {
             Under::Postgres => PostgresSite::new(plan.lanes, &clock).await,

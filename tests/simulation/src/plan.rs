@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use postroom_core::OnFailure;
+use postroom_postgres::faults::Fault;
 
 /// The shape of one run.
 #[derive(Debug, Clone)]
@@ -16,6 +17,8 @@ pub(crate) struct Plan {
     pub(crate) attempts: u32,
     pub(crate) on_failure: OnFailure,
     pub(crate) steps: usize,
+    /// Most events that producers append.
+    pub(crate) events: usize,
     /// How many of ten thousand answers are no, of each kind.
     pub(crate) transient: u32,
     pub(crate) permanent: u32,
@@ -24,6 +27,8 @@ pub(crate) struct Plan {
     /// How often each kind of step comes.
     pub(crate) weights: Weights,
     pub(crate) lease: Duration,
+    /// Whether many bad events come at once in the end.
+    pub(crate) crowd: bool,
 }
 
 /// How often each kind of step comes, beside the others.
@@ -61,22 +66,50 @@ impl Plan {
             prune: pick(rng, &[0, 0, 5]),
             look: pick(rng, &[0, 5]),
         };
-        let no = rng.bool();
+        let (no, crowd) = (rng.bool(), rng.u8(0..5) == 0);
         Self {
             lanes: u16::try_from(pick(rng, &[1, 1, 2, 3])).unwrap_or(1),
             relays: pick(rng, &[1, 1, 1, 2, 2, 3]) as usize,
             keys: u64::from(pick(rng, &[1, 2, 3, 5])),
-            take_rows: pick(rng, &[1, 2, 3, 5, 20]) as usize,
-            in_flight_max: pick(rng, &[2, 4, 8, 16]) as usize,
-            attempts: pick(rng, &[2, 3, 5]),
+            take_rows: if crowd { 2 } else { pick(rng, &[1, 2, 3, 5, 20]) as usize },
+            // With few slots the retries of a crowd are due faster than they can be tried.
+            in_flight_max: if crowd { 2 } else { pick(rng, &[2, 4, 8, 16]) as usize },
+            // A crowd must not die of its tries before the others are through.
+            attempts: if crowd { 1_000 } else { pick(rng, &[2, 3, 5]) },
             on_failure: OnFailure::Block,
             steps: 400,
+            events: 60,
             transient: if no { pick(rng, &[500, 2000, 4000]) } else { 300 },
             permanent: pick(rng, &[0, 100, 500]),
             unavailable: pick(rng, &[0, 0, 200]),
             lost: pick(rng, &[0, 100, 500]),
             weights,
             lease: Duration::from_mins(10),
+            crowd,
         }
+    }
+
+    /// The plan of a run in which this fault can show.
+    pub(crate) fn showing(mut self, fault: Option<Fault>) -> Self {
+        let Some(fault) = fault else { return self };
+        self.weights = Weights { cut: 0, crash: 0, restart: 0, pause: 0, prune: 0, numbers: 0, ..self.weights };
+        match fault {
+            Fault::ParkedIsForgotten => {
+                (self.lanes, self.relays, self.keys, self.take_rows, self.attempts) = (1, 1, 2, 20, 9);
+                (self.transient, self.permanent, self.in_flight_max, self.steps, self.events) =
+                    (4_000, 0, 16, 1_500, 250);
+                self.weights =
+                    Weights { statement: 600, answer: 200, produce: 250, tick: 60, segments: 0, ..self.weights };
+            }
+            Fault::SegmentsByPlace => (self.relays, self.weights.segments) = (1, 20),
+            Fault::DrawnTooLate => (self.lanes, self.relays, self.weights.produce) = (3, 1, 300),
+            Fault::RetriesFirst => {
+                (self.crowd, self.take_rows, self.attempts, self.in_flight_max, self.steps) = (true, 2, 1_000, 2, 20)
+            }
+            Fault::ReadCountsAsPassed => {
+                (self.lanes, self.relays, self.weights.segments, self.weights.restart) = (2, 2, 20, 8);
+            }
+        }
+        self
     }
 }

@@ -22,10 +22,15 @@ const WAITED_MAX: usize = 100;
 const WAITS_MAX: Duration = Duration::from_secs(2);
 /// Turns of the runtime without a sign after which nothing more comes by itself.
 const TURNS: usize = 40;
-/// Most events that one run appends.
-const EVENTS_MAX: usize = 60;
 /// Rounds in which everything must come to its end once all faults are over.
 const PEACE_ROUNDS: usize = 600;
+
+/// Rounds without a delivery, although there are events: more than it takes for a lease to end.
+const STILL_ROUNDS: usize = 130;
+/// Bad events of a crowd, healthy ones beside them, and rounds in which those must arrive.
+const CROWD: usize = 24;
+const HEALTHY: usize = 6;
+const CROWD_ROUNDS: usize = 80;
 
 const ROUTE: &str = "mailer";
 
@@ -302,11 +307,11 @@ impl Run {
     }
 
     async fn produce(&mut self) {
-        if self.appended >= EVENTS_MAX && self.producers.is_empty() {
+        if self.appended >= self.plan.events && self.producers.is_empty() {
             return;
         }
         if self.producers.is_empty() || (self.producers.len() < 4 && self.rng.u8(0..3) == 0) {
-            if self.appended < EVENTS_MAX {
+            if self.appended < self.plan.events {
                 let site = Arc::clone(&self.site);
                 let tx = self.through(async move { site.begin().await }).await;
                 self.producers.push(Producer { tx, keys: Vec::new(), ids: Vec::new(), since: None, prepared: false });
@@ -317,7 +322,7 @@ impl Run {
         let which = self.rng.usize(0..self.producers.len());
         let prepared = self.producers[which].prepared;
         match self.rng.u8(0..20) {
-            0..=5 if !prepared && self.appended < EVENTS_MAX => self.append(which).await,
+            0..=5 if !prepared && self.appended < self.plan.events => self.append(which).await,
             6 if !prepared && self.producers[which].since.is_none() => {
                 self.say(format!("producer {which}: savepoint"));
                 let mut producer = self.producers.swap_remove(which);
@@ -498,7 +503,26 @@ impl Run {
         let desk = self.desk();
         let Ok(rows) = self.through(async move { desk.audit().await }).await else { return };
         let differences = rows.into_iter().flat_map(|row| row.differences).map(|one| format!("P8: verify: {one}"));
-        lock(&self.ledger).violations.extend(differences);
+        let differences: Vec<String> = differences.collect();
+        // What nobody has handed over, and nothing stands in front of, is due.
+        let due = lock(&self.ledger).due();
+        let desk = self.desk();
+        let Ok(routes) = self.through(async move { desk.routes().await }).await else { return };
+        let mut ledger = lock(&self.ledger);
+        ledger.violations.extend(differences);
+        for status in routes.iter().map(|route| &route.status) {
+            let (refused, acknowledged) = (ledger.refused(), ledger.arrivals());
+            if (status.due as usize) < due {
+                ledger.violations.push(format!("P8: status says {} due, at least {due} are", status.due));
+            }
+            if status.delivered > acknowledged || status.dead > refused {
+                let what = format!(
+                    "P8: status says {} delivered and {} dead, it was {acknowledged} and {refused}",
+                    status.delivered, status.dead
+                );
+                ledger.violations.push(what);
+            }
+        }
     }
 
     /// Ends all faults and waits until everything has come to its end; says whether it did.
@@ -510,19 +534,19 @@ impl Run {
         if self.paused {
             self.pause_or_resume().await;
         }
-        let mut calm = 0;
+        if self.plan.crowd {
+            self.crowd().await;
+        }
+        let (mut calm, mut still, mut handed) = (0, 0, 0);
         for round in 0..PEACE_ROUNDS {
-            self.let_all_go().await;
-            for relay in 0..self.relays.len() {
-                let flights = std::mem::take(&mut *lock(&self.relays[relay].flights));
-                for outbound in flights {
-                    answer(&self.ledger, outbound, Answer::Yes);
-                }
+            self.round(round, |_| Answer::Yes).await;
+            let now = lock(&self.ledger).handed_in_all();
+            still = if now == handed { still + 1 } else { 0 };
+            handed = now;
+            if still > STILL_ROUNDS && !lock(&self.ledger).missing().is_empty() {
+                lock(&self.ledger).violations.push(format!("P7: nothing was handed over for {still} rounds"));
+                return false;
             }
-            let step = if round % 20 == 19 { self.plan.lease / 4 } else { Duration::from_millis(60) };
-            self.tick(step);
-            self.settle_down().await;
-            self.bury().await;
             if !lock(&self.ledger).missing().is_empty() {
                 continue;
             }
@@ -537,6 +561,58 @@ impl Run {
             }
         }
         false
+    }
+
+    /// Lets everything happen that can, answers what is on its way, and moves the clock on.
+    async fn round(&mut self, round: usize, said: impl Fn(&str) -> Answer) {
+        self.let_all_go().await;
+        for relay in 0..self.relays.len() {
+            let flights = std::mem::take(&mut *lock(&self.relays[relay].flights));
+            for outbound in flights {
+                let said = said(&outbound.event.event_type);
+                answer(&self.ledger, outbound, said);
+            }
+        }
+        let step = if round % 20 == 19 { self.plan.lease / 4 } else { Duration::from_millis(60) };
+        self.tick(step);
+        self.settle_down().await;
+        self.bury().await;
+    }
+
+    /// Many bad events of many keys, whose retries are due all the time: the others are delivered all the same.
+    async fn crowd(&mut self) {
+        self.say("a crowd of bad events");
+        for (event_type, count) in [("poison", CROWD), ("order", HEALTHY)] {
+            let mut tx = self.site.begin().await;
+            let mut ids = Vec::new();
+            for n in 0..count {
+                let (id, key) = (format!("{event_type}-{n}"), format!("{event_type}-{n}"));
+                lock(&self.ledger).append(&id, Some(&key), false);
+                tx.append(&Event::new(event_type).id(id.as_str()).key(key.as_str())).await;
+                ids.push(id);
+            }
+            lock(&self.ledger).ended(&ids, Written::Committed);
+            tx.commit().await;
+            // The bad ones are all waiting for another try before the healthy ones come.
+            for round in 0..if event_type == "poison" { 2 * CROWD_ROUNDS } else { CROWD_ROUNDS } {
+                self.round(round, |event_type| if event_type == "poison" { Answer::Transient } else { Answer::Yes })
+                    .await;
+                let ledger = lock(&self.ledger);
+                if ids.iter().all(|id| ledger.entries.get(id).is_some_and(|entry| entry.arrived + entry.transient > 0))
+                {
+                    break;
+                }
+            }
+        }
+        let mut ledger = lock(&self.ledger);
+        let waiting =
+            (0..HEALTHY).filter(|n| ledger.entries.get(&format!("order-{n}")).is_some_and(|entry| entry.arrived == 0));
+        let waiting = waiting.count();
+        if waiting > 0 {
+            let what =
+                format!("P6: {waiting} of {HEALTHY} events wait for {CROWD} bad ones after {CROWD_ROUNDS} rounds");
+            ledger.violations.push(what);
+        }
     }
 
     async fn report(mut self, finished: bool) -> Report {

@@ -13,6 +13,7 @@ use super::{LeftOut, Reader, Reading, Shared, State};
 use crate::database::{Kind, joined};
 use crate::error::Fault;
 use crate::events::{COLUMNS, Logged};
+use crate::faults::{self, Fault as Old};
 
 /// Most and fewest fresh rows per lane and read.
 const READ_ROWS: RangeInclusive<usize> = 64..=1024;
@@ -236,7 +237,12 @@ impl Shared {
     /// clock that jumped ahead and back between two reads.
     async fn passed(&self, state: &mut State, hand: &mut Hand) -> Result<usize, Fault> {
         let mut passed = 0;
-        while let Some((partition, left_out)) = state.unchecked.pop() {
+        while let Some((partition, mut left_out)) = state.unchecked.pop() {
+            if faults::is(Old::ReadCountsAsPassed) {
+                for (number, (_, hwm)) in &mut left_out {
+                    *hwm = state.lanes.get(number).map_or(0, |lane| lane.position.hwm);
+                }
+            }
             passed += self.passed_in(state, partition, left_out, hand).await?;
         }
         Ok(passed)

@@ -13,6 +13,7 @@ use crate::clock::{Time, timestamp};
 use crate::database::Kind;
 use crate::error::Fault;
 use crate::events::Logged;
+use crate::faults::{self, Fault as Old};
 
 /// One chosen.
 pub(super) struct Chosen {
@@ -53,7 +54,9 @@ impl Hand {
 
     /// Whether this take has parked an event of the key.
     fn has_parked(&self, key: Option<&str>) -> bool {
-        !self.parked.is_empty() && key.is_some_and(|key| self.parked.contains(key))
+        !self.parked.is_empty()
+            && key.is_some_and(|key| self.parked.contains(key))
+            && !faults::is(Old::ParkedIsForgotten)
     }
 
     /// Whether one of this size still fits; a first one always does.

@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::position::{Position, Snapshot};
+use crate::faults::{self, Fault};
 
 /// How often the partitions that are left out are looked at again, at least; more often where segments are shorter.
 const CHECK_EVERY: Duration = Duration::from_mins(1);
@@ -66,6 +67,10 @@ impl Partitions {
 
     /// Whether a read in this segment follows the last one: nothing can have been appended to a partition that is not near.
     pub(super) fn follows(&self, segment: i64) -> bool {
+        if faults::is(Fault::SegmentsByPlace) {
+            let count = i64::from(self.count);
+            return self.segment.is_none_or(|last| [0, 1, count - 1].contains(&(segment - last).rem_euclid(count)));
+        }
         self.segment.is_none_or(|last| (last - 1..=last + 1).contains(&segment))
     }
 
@@ -116,7 +121,9 @@ impl Partitions {
 
     /// Whether it is time to look again at the partitions that are left out.
     pub(super) fn check_is_due(&self) -> bool {
-        !self.left_out.is_empty() && self.left_out_at.elapsed() >= self.check_every
+        !self.left_out.is_empty()
+            && self.left_out_at.elapsed() >= self.check_every
+            && !faults::is(Fault::SegmentsByPlace)
     }
 
     /// The partitions that were left out, with the greatest numbers that were known of them.

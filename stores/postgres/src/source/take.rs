@@ -14,6 +14,7 @@ use super::{Out, Shared, State, own};
 use crate::clock::{Time, duration};
 use crate::database::Kind;
 use crate::error::Fault;
+use crate::faults::{self, Fault as Old};
 
 /// Most rows of the log that one take decides about; the rest is for the next one.
 pub(super) const ROWS_MAX: usize = 20_000;
@@ -210,8 +211,12 @@ impl Shared {
         let is_due = |row: &&standing::LaneRow| open.contains(&row.lane) && row.due.is_some_and(|due| due <= found.now);
         let due: Vec<i16> = found.lanes.iter().filter(is_due).map(|row| row.lane).collect();
         // Half of the room, rounded up every other time: with room for one, they take turns.
-        let share = (hand.rows() + state.turn % 2) / 2;
+        let first = faults::is(Old::RetriesFirst);
+        let share = if first { hand.rows() } else { (hand.rows() + state.turn % 2) / 2 };
         let mut all_due = due.is_empty() || self.due(state, due.clone(), share, hand).await?;
+        if first && !all_due {
+            return Ok(false);
+        }
         let all_fresh = self.fresh(state, open, hand).await?;
         if !all_due && all_fresh && hand.has_room() {
             all_due = self.due(state, due, hand.rows(), hand).await?;

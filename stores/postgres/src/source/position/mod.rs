@@ -11,6 +11,8 @@ mod model;
 
 use std::collections::BTreeMap;
 
+use crate::faults::{self, Fault};
+
 /// How many numbers below `hwm` a read looks for what pending transactions have committed since. Rows of those that may lie
 /// further below are found by their transaction: that costs the same however many numbers lie between.
 pub(crate) const NEAR: i64 = 50_000;
@@ -37,7 +39,7 @@ impl Position {
     pub(crate) fn advanced(&self, snapshot: &Snapshot, last: Option<i64>, drawn: i64) -> Self {
         // A newcomer took its id after the read before this one, so all its numbers are above that one's hwm, and above every
         // number that had been drawn before it.
-        let lo = self.hwm.max(self.drawn);
+        let lo = self.hwm.max(if faults::is(Fault::DrawnTooLate) { drawn } else { self.drawn });
         let pending = snapshot.running().map(|x| (x, self.pending.get(&x).copied().unwrap_or(lo))).collect();
         Self { hwm: last.unwrap_or(self.hwm).max(self.hwm), pending, drawn }
     }
