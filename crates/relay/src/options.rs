@@ -29,7 +29,8 @@ pub struct RelayOptions {
     pub shutdown_grace: Duration,
     /// How much one take brings; a quarter of a large `in_flight_max` if that is more. Defaults to 500 rows, 4 MiB.
     pub take: Budget,
-    /// How long things are kept; applied once a minute by a relay that owns lanes. `None` never prunes.
+    /// How long things are kept; applied once a minute by a relay that owns lanes. `None` keeps events, tries and
+    /// acceptances for ever; superseded checkpoints and old heartbeats go all the same.
     pub retention: Option<Retention>,
     /// Return when nothing is due, in flight or retrying, instead of waiting for more. Defaults to false.
     pub drain: bool,

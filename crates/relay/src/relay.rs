@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::Shared;
-use postroom_core::{Clock, RelayIdentity, Store, StoreError};
+use postroom_core::{Clock, RelayIdentity, Retention, Store, StoreError};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -171,9 +171,10 @@ impl Relay {
     }
 }
 
-/// Applies retention once a minute.
+/// Applies retention once a minute. Where nothing is to be kept for a limited time, the store still removes what only it needs: checkpoints
+/// that newer ones replace, sums of minutes, heartbeats of relays that are gone.
 async fn keep(store: impl Future<Output = Arc<dyn Store>>, options: Arc<RelayOptions>, clock: Arc<dyn Clock>) {
-    let Some(retention) = options.retention else { return };
+    let retention = options.retention.unwrap_or(Retention { delivered: None, attempts: None, inbox: None });
     let store = store.await;
     loop {
         clock.sleep(PRUNE_INTERVAL).await;

@@ -396,14 +396,20 @@ async fn retention_deletes_nothing_when_the_counts_disagree() {
 async fn rows_of_a_clock_that_ran_ahead_do_not_stop_retention() {
     let shop = Shop::open().await;
     let source = shop.all().await;
-    let ahead =
-        "insert into postroom_log (id, type, payload, appended_at) values ('ahead', 't', '{}', 4000000000000000)";
+    // More than one stretch of them.
+    let ahead = "with recursive n (i) as (select 1 union all select i + 1 from n where i < 1200) \
+                 insert into postroom_log (id, type, payload, appended_at) select i, 't', '{}', 4000000000000000 from n";
     sqlx::query(ahead).execute(shop.store.pool()).await.unwrap();
     shop.append_key("k", 1..=5).await;
-    let taken = take(&source).await;
-    settle(&source, &taken.iter().map(delivered).collect::<Vec<_>>()).await;
+    let mut settled = 0;
+    while settled < 1_205 {
+        let taken = take(&source).await;
+        settle(&source, &taken.iter().map(delivered).collect::<Vec<_>>()).await;
+        settled += taken.len();
+    }
     for sql in [
-        "insert into postroom_inbox (consumer, id, accepted_at) values ('c', 'ahead', 4000000000000000)",
+        "with recursive n (i) as (select 1 union all select i + 1 from n where i < 1200) \
+         insert into postroom_inbox (consumer, id, accepted_at) select 'c', 'ahead' || i, 4000000000000000 from n",
         "with recursive n (i) as (select 1 union all select i + 1 from n where i < 2500) \
          insert into postroom_inbox (consumer, id, accepted_at) select 'c', i, 1 from n",
     ] {

@@ -40,9 +40,6 @@ const EVACUATED: Table = Table {
 };
 
 pub(super) async fn prune(inner: &Arc<Inner>, retention: &Retention, dry_run: bool) -> Result<Pruned, StoreError> {
-    for (what, keep) in [("delivered", retention.delivered), ("attempts", retention.attempts)] {
-        fits(inner, what, keep)?;
-    }
     let shared = Arc::clone(inner);
     let now = inner.db.read("prune", move |session| Box::pin(async move { Ok(shared.now(session).await?) })).await?;
     let cut = |keep: Option<Duration>| keep.map(|keep| now.saturating_sub(span(keep)));
@@ -62,6 +59,10 @@ pub(super) async fn prune(inner: &Arc<Inner>, retention: &Retention, dry_run: bo
         events: rows(inner, &EVACUATED, cut(retention.delivered), dry_run).await?,
         receipts: 0,
     };
+    // Only now: partitions that can never be old keep nothing else from going.
+    for (what, keep) in [("delivered", retention.delivered), ("attempts", retention.attempts)] {
+        fits(inner, what, keep)?;
+    }
     if let Some(cut) = cut(retention.attempts) {
         pruned.receipts = leaves::receipts(inner, now, cut, dry_run).await?;
     }

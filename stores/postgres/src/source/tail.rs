@@ -18,8 +18,9 @@ use crate::events::Logged;
 const SHARED_FOR: Duration = Duration::from_millis(5);
 /// Reads kept per lane.
 const KEPT: usize = 4;
-/// Most rows of a read that is kept.
+/// Most rows of a read that is kept, and most bytes: larger ones are read again by each route.
 const ROWS_MAX: usize = 512;
+const BYTES_MAX: usize = 256 << 10;
 
 /// The snapshot in which a lane has seen everything, and when it was taken: in order of the store's own count.
 #[derive(Debug, Clone)]
@@ -77,12 +78,17 @@ impl Tail {
 
     /// Offers a complete read of a lane that had seen everything before.
     pub(super) fn offer(&self, begun: Begun, from: Seen, to: Seen, brought: &Brought) {
-        if brought.rows.len() > ROWS_MAX {
+        let bytes = brought.rows.iter().fold(0_usize, |sum, row| sum.saturating_add(row.bytes()));
+        if brought.rows.len() > ROWS_MAX || bytes > BYTES_MAX {
             return;
         }
         let (position, rows) = (brought.position.clone(), brought.rows.clone());
         let page = Page { from, to, at: begun.at, hints: begun.hints, position, rows };
         let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
+        // What is too old to be shared is only in the way, of whatever lane it is.
+        for lane in pages.values_mut() {
+            lane.retain(|page| page.at.elapsed() < SHARED_FOR);
+        }
         let pages = pages.entry(brought.lane).or_default();
         pages.push_back(Arc::new(page));
         if pages.len() > KEPT {
@@ -142,6 +148,22 @@ mod tests {
         let numbers: Vec<i64> = shared.rows.iter().map(|row| row.seq).collect();
         assert_eq!(numbers, [4, 9], "7 was committed by 13, which had ended");
         assert_eq!((shared.late, shared.position.hwm), (1, 9));
+    }
+
+    #[test]
+    fn large_reads_are_not_kept_and_old_ones_go_with_the_next() {
+        let tail = Tail::default();
+        let (_, first) = read(&tail, "10:10:");
+        let (begun, last) = read(&tail, "12:12:");
+        let large = Event::new("t").bytes("text/plain", vec![b'x'; BYTES_MAX]);
+        let large = Logged { event: Arc::new(large), ..row(9, 11) };
+        tail.offer(begun, first.clone(), last.clone(), &brought(9, vec![large]));
+        assert!(tail.share(0, 0, &first, 0).is_none());
+        let old = Begun { at: begun.at.checked_sub(SHARED_FOR).unwrap(), ..begun };
+        tail.offer(old, first.clone(), last.clone(), &Brought { lane: 1, ..brought(9, vec![row(9, 11)]) });
+        tail.offer(begun, first, last, &brought(9, vec![row(9, 11)]));
+        let kept: usize = tail.pages.lock().unwrap().values().map(VecDeque::len).sum();
+        assert_eq!(kept, 1);
     }
 
     #[test]

@@ -1,10 +1,15 @@
 //! What the tables look like, and how large they are.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
-use postroom_core::{Event, StoreErrorKind};
+use postroom_core::{Event, Retention, RouteDefinition, Start, Store, StoreErrorKind};
 use postroom_postgres::Postgres;
+use postroom_relay::{Relay, RelayOptions, RouteRun};
+use postroom_testing::{ManualClock, ScriptedTransport, drain};
 use sqlx::{Executor, Row};
+use tokio::sync::oneshot;
 
 use crate::bench::{Bench, options};
 
@@ -74,4 +79,43 @@ async fn stats_say_how_large_things_are_and_who_holds_the_horizon() {
     let horizon = stats.horizon.expect("an open transaction looks back");
     assert!(horizon.kind == "session" && horizon.name.parse::<u32>().is_ok() && horizon.since.is_some(), "{horizon:?}");
     looks_back.rollback().await.unwrap();
+}
+
+/// Fifty old checkpoints of each lane.
+const SUPERSEDED: &str = "insert into postroom.checkpoint (route, lane, term, hwm, base, at) \
+    select route, lane, 0, 0, 0, now() - interval '1 hour' from postroom.lane cross join generate_series(1, 50)";
+/// How many old ones there are.
+const OLD: &str = "select count(*) from postroom.checkpoint where at < now() - interval '30 minutes'";
+
+#[tokio::test]
+async fn partitions_that_can_never_be_old_do_not_keep_checkpoints_from_going() {
+    let bench = Bench::new().await;
+    let route = RouteDefinition::new("mailer").starting(Start::Beginning);
+    drain(bench.store.clone(), route, ScriptedTransport::new()).await.unwrap();
+    bench.sql(SUPERSEDED).await;
+    // Four partitions of a day keep two days, and seven are asked for.
+    let refused = bench.store.desk().prune(&Retention::default(), false).await.unwrap_err();
+    assert_eq!(refused.kind, StoreErrorKind::Invalid);
+    assert_eq!(bench.one(OLD).await, "1", "the newest of them stays");
+}
+
+#[tokio::test]
+async fn without_a_retention_superseded_checkpoints_go_all_the_same() {
+    let bench = Bench::new().await;
+    let route = RouteDefinition::new("mailer").starting(Start::Beginning);
+    drain(bench.store.clone(), route.clone(), ScriptedTransport::new()).await.unwrap();
+    bench.sql(SUPERSEDED).await;
+    let (clock, (stop, stopped)) = (ManualClock::new(), oneshot::channel::<()>());
+    let relay = Relay::new(RelayOptions { retention: None, ..RelayOptions::default() }).clock(Arc::new(clock.clone()));
+    let relay = relay.serve(RouteRun::new(bench.store.clone(), route, ScriptedTransport::new()));
+    let running = tokio::spawn(relay.run(async { drop(stopped.await) }));
+    let gone = async {
+        while bench.one(OLD).await != "1" {
+            clock.advance(Duration::from_secs(30));
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), gone).await.unwrap();
+    drop(stop);
+    clock.advance(Duration::from_mins(1));
+    running.await.unwrap().unwrap();
 }

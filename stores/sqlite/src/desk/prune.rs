@@ -84,15 +84,16 @@ impl Work<'_> {
 
     async fn events(&mut self, cut: Option<i64>) -> Result<u64, StoreError> {
         let Some(cut) = cut else { return Ok(0) };
-        let db = &self.inner.db;
+        let (db, times) = (&self.inner.db, (cut, self.inner.now()));
         let (mut deleted, mut after) = (0, Some(0));
         while let Some(place) = after {
             let mut walked =
-                db.read("prune", move |conn| Box::pin(async move { Ok(walk(conn, place, cut).await?) })).await?;
+                db.read("prune", move |conn| Box::pin(async move { Ok(walk(conn, place, times).await?) })).await?;
             if !walked.done.is_empty() && !self.dry_run {
                 self.check().await?;
-                walked =
-                    db.write("prune", move |conn| Box::pin(async move { Ok(delete(conn, place, cut).await?) })).await?;
+                walked = db
+                    .write("prune", move |conn| Box::pin(async move { Ok(delete(conn, place, times).await?) }))
+                    .await?;
             }
             deleted += walked.done.len() as u64;
             after = walked.next;
@@ -102,11 +103,11 @@ impl Work<'_> {
 
     async fn rows(&mut self, table: &'static Table, cut: Option<i64>) -> Result<u64, StoreError> {
         let Some(cut) = cut else { return Ok(0) };
-        let db = &self.inner.db;
+        let (db, times) = (&self.inner.db, (cut, self.inner.now()));
         let (mut deleted, mut after) = (0, Some(0));
         while let Some(place) = after {
             let found = db
-                .read("prune", move |conn| Box::pin(async move { Ok(stretch(conn, table, place, cut).await?) }))
+                .read("prune", move |conn| Box::pin(async move { Ok(stretch(conn, table, place, times).await?) }))
                 .await?;
             if found.done > 0 && self.dry_run {
                 deleted += found.done;
@@ -134,7 +135,7 @@ struct Walked {
 }
 
 /// Finds what every route has passed and settled, what no delivery needs and what is old enough.
-async fn walk(conn: &mut SqliteConnection, after: i64, cut: i64) -> Result<Walked, sqlx::Error> {
+async fn walk(conn: &mut SqliteConnection, after: i64, (cut, now): (i64, i64)) -> Result<Walked, sqlx::Error> {
     let checkpoints = sqlx::query("select * from postroom_checkpoint").fetch_all(&mut *conn).await?;
     let positions = checkpoints.iter().map(Checkpoint::read).collect::<Result<Vec<_>, _>>()?;
     let last = positions.iter().map(|position| position.hwm).min().unwrap_or(i64::MAX);
@@ -149,26 +150,30 @@ async fn walk(conn: &mut SqliteConnection, after: i64, cut: i64) -> Result<Walke
     .fetch_all(conn)
     .await?;
     let mut walked = Walked { done: Vec::new(), next: None };
-    let mut young = 0;
+    let (mut young, mut ahead) = (0, 0);
     for row in &rows {
         let seq = row.try_get("seq")?;
-        if row.try_get::<i64, _>("appended_at")? >= cut {
+        let appended_at = row.try_get::<i64, _>("appended_at")?;
+        if appended_at > now {
+            ahead += 1;
+        } else if appended_at >= cut {
             young += 1;
         } else if !row.try_get::<bool, _>("needed")? && !unsettled.iter().any(|ranges| ranges.contains(seq)) {
             walked.done.push(seq);
         }
         walked.next = Some(seq);
     }
-    // A single young row may be of a clock that ran ahead; a whole stretch of them is where the old ones end.
-    if (rows.len() as u64) < ROWS_AT_ONCE || young == rows.len() {
+    // A single young row may be of a clock that ran ahead; a whole stretch of them is where the old ones end. Rows that lie ahead of
+    // the clock of now say nothing about those behind them.
+    if (rows.len() as u64) < ROWS_AT_ONCE || young > 0 && young + ahead == rows.len() {
         walked.next = None;
     }
     Ok(walked)
 }
 
 /// Deletes one stretch, and counts it as pruned in the same transaction, so that the audit still agrees.
-async fn delete(conn: &mut SqliteConnection, after: i64, cut: i64) -> Result<Walked, sqlx::Error> {
-    let walked = walk(conn, after, cut).await?;
+async fn delete(conn: &mut SqliteConnection, after: i64, times: (i64, i64)) -> Result<Walked, sqlx::Error> {
+    let walked = walk(conn, after, times).await?;
     let deleted = sqlx::query("delete from postroom_log where seq in (select value from json_each(?1))")
         .bind(serde_json::json!(walked.done).to_string())
         .execute(&mut *conn)
@@ -190,10 +195,16 @@ struct Stretch {
 }
 
 /// Looks at the next rows of a table, by rowid.
-async fn stretch(conn: &mut SqliteConnection, table: &Table, after: i64, cut: i64) -> Result<Stretch, sqlx::Error> {
+async fn stretch(
+    conn: &mut SqliteConnection,
+    table: &Table,
+    after: i64,
+    (cut, now): (i64, i64),
+) -> Result<Stretch, sqlx::Error> {
     let Table { name, time, done } = table;
     let sql = format!(
         "select count(*) as looked, coalesce(max(n), 0) as last, coalesce(sum({time} < ?1), 0) as old, \
+         coalesce(sum({time} between ?1 and ?4), 0) as young, \
          coalesce(sum({time} < ?1 and {done}), 0) as done \
          from (select rowid as n, * from {name} where rowid > ?2 order by rowid limit ?3) t"
     );
@@ -201,11 +212,12 @@ async fn stretch(conn: &mut SqliteConnection, table: &Table, after: i64, cut: i6
         .bind(cut)
         .bind(after)
         .bind(crate::events::signed(ROWS_AT_ONCE))
+        .bind(now)
         .fetch_one(conn)
         .await?;
     let number = |column| row.try_get(column).map(crate::events::count);
     // As with events: where a whole stretch is young, the old ones end.
-    let more = number("looked")? == ROWS_AT_ONCE && number("old")? > 0;
+    let more = number("looked")? == ROWS_AT_ONCE && (number("old")? > 0 || number("young")? == 0);
     Ok(Stretch { done: number("done")?, last: row.try_get("last")?, more })
 }
 
