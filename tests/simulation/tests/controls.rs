@@ -10,12 +10,7 @@ const SEEDS: u64 = 60;
 fn the_schedules_catch_every_fault_that_is_put_back() {
     let only = std::env::var("FAULT").ok();
     let seed: Option<u64> = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok());
-    for fault in [
-        Fault::RetriesFirst,
-        Fault::SegmentsByPlace,
-        Fault::DrawnTooLate,
-        Fault::ReadCountsAsPassed,
-    ] {
+    for fault in [Fault::RetriesFirst, Fault::SegmentsByPlace, Fault::DrawnTooLate, Fault::ReadCountsAsPassed] {
         if only.as_ref().is_some_and(|only| *only != format!("{fault:?}")) {
             continue;
         }
