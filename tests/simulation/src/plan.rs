@@ -104,7 +104,7 @@ impl Plan {
             Fault::SegmentsByPlace => (self.relays, self.weights.segments) = (1, 20),
             Fault::DrawnTooLate => (self.lanes, self.relays, self.weights.produce) = (3, 1, 300),
             Fault::RetriesFirst => {
-                (self.crowd, self.take_rows, self.attempts, self.in_flight_max, self.steps) = (true, 2, 1_000, 2, 20)
+                (self.crowd, self.take_rows, self.attempts, self.in_flight_max, self.steps) = (true, 2, 1_000, 2, 20);
             }
             Fault::ReadCountsAsPassed => {
                 (self.lanes, self.relays, self.weights.segments, self.weights.restart) = (2, 2, 20, 8);

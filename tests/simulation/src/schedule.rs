@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures_util::future::select_all;
+use postroom_core::view::DeliveryRow;
 use postroom_core::{Actor, Desk, Event, Retention, RouteDefinition, Selection, Start, Store};
 use postroom_testing::ManualClock;
 
@@ -505,14 +506,14 @@ impl Run {
         let differences = rows.into_iter().flat_map(|row| row.differences).map(|one| format!("P8: verify: {one}"));
         let differences: Vec<String> = differences.collect();
         // What nobody has handed over, and nothing stands in front of, is due.
-        let due = lock(&self.ledger).due();
+        let due = lock(&self.ledger).due() as u64;
         let desk = self.desk();
         let Ok(routes) = self.through(async move { desk.routes().await }).await else { return };
         let mut ledger = lock(&self.ledger);
         ledger.violations.extend(differences);
         for status in routes.iter().map(|route| &route.status) {
             let (refused, acknowledged) = (ledger.refused(), ledger.arrivals());
-            if (status.due as usize) < due {
+            if status.due < due {
                 ledger.violations.push(format!("P8: status says {} due, at least {due} are", status.due));
             }
             if status.delivered > acknowledged || status.dead > refused {
@@ -615,31 +616,35 @@ impl Run {
         }
     }
 
+    /// Compares the ledger with the dead letters, once everything is over.
+    fn compare(&self, dead: &[DeliveryRow], finished: bool, violations: &mut Vec<String>) {
+        let ledger = lock(&self.ledger);
+        for entry in ledger.committed().filter(|entry| entry.arrived == 0 && !entry.touched) {
+            if !dead.iter().any(|row| row.id == entry.id) {
+                violations.push(format!("P1: {} never arrived and is no dead letter", entry.id));
+            }
+        }
+        for row in dead {
+            let refused = ledger.entries.get(&row.id).is_some_and(|entry| entry.is_given_up(self.plan.attempts));
+            if !refused {
+                violations.push(format!("P6: {} is dead and was not refused so often", row.id));
+            }
+        }
+        let allowed = self.costly * u32::try_from(self.plan.in_flight_max).unwrap_or(u32::MAX);
+        if ledger.copies() > allowed {
+            violations.push(format!("P4: {} copies, the faults allow {allowed}", ledger.copies()));
+        }
+        if !finished {
+            violations.push("P7: not everything came to its end although all faults are over".to_owned());
+        }
+    }
+
     async fn report(mut self, finished: bool) -> Report {
         let desk = self.desk();
         let mut violations = std::mem::take(&mut lock(&self.ledger).violations);
         if violations.is_empty() {
             let dead = desk.dead(&Selection::default(), 0, 10_000).await.expect("dead letters can be listed");
-            let ledger = lock(&self.ledger);
-            for entry in ledger.committed().filter(|entry| entry.arrived == 0 && !entry.touched) {
-                if !dead.iter().any(|row| row.id == entry.id) {
-                    violations.push(format!("P1: {} never arrived and is no dead letter", entry.id));
-                }
-            }
-            for row in &dead {
-                let refused = ledger.entries.get(&row.id).is_some_and(|entry| entry.is_given_up(self.plan.attempts));
-                if !refused {
-                    violations.push(format!("P6: {} is dead and was not refused so often", row.id));
-                }
-            }
-            let allowed = self.costly * u32::try_from(self.plan.in_flight_max).unwrap_or(u32::MAX);
-            if ledger.copies() > allowed {
-                violations.push(format!("P4: {} copies, the faults allow {allowed}", ledger.copies()));
-            }
-            if !finished {
-                violations.push("P7: not everything came to its end although all faults are over".to_owned());
-            }
-            drop(ledger);
+            self.compare(&dead, finished, &mut violations);
             let audit = desk.audit().await.expect("it can be counted");
             let differences = audit.into_iter().flat_map(|row| row.differences);
             violations.extend(differences.map(|one| format!("P8: verify: {one}")));

@@ -443,7 +443,11 @@ async fn a_dead_letter_of_a_key_with_more_events_than_a_take_brings_does_not_sto
         line.0.settle_late_ms.store(settle_late, Ordering::SeqCst);
         let stop = start(&shop, &line, &shop.transport, "a");
         let all = tokio::time::timeout(Duration::from_mins(2), shop.transport.delivered(11)).await;
-        assert!(all.is_ok(), "takes that last {late} ms and settles of {settle_late} ms: {:?}", shop.transport.delivered_ids());
+        assert!(
+            all.is_ok(),
+            "takes that last {late} ms and settles of {settle_late} ms: {:?}",
+            shop.transport.delivered_ids()
+        );
         stop.cancel();
     }
 }
