@@ -26,7 +26,10 @@ struct Entry {
 enum Programs {
     Postgres(&'static str),
     /// A wheel that has a program of this name in it.
-    Wheel { package: &'static str, program: &'static str },
+    Wheel {
+        package: &'static str,
+        program: &'static str,
+    },
 }
 
 /// Everything of the store but what needs the client programs of the same version: dumps and base backups.

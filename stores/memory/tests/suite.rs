@@ -17,11 +17,7 @@ impl<const LANES: u32> StoreHarness for Harness<LANES> {
 
     async fn fresh() -> Self {
         let clock = ManualClock::new();
-        let options = MemoryOptions {
-            lanes: LANES,
-            clock: Arc::new(clock.clone()),
-            ..MemoryOptions::default()
-        };
+        let options = MemoryOptions { lanes: LANES, clock: Arc::new(clock.clone()), ..MemoryOptions::default() };
         Self { store: Memory::with(options), clock }
     }
 

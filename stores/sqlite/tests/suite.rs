@@ -16,8 +16,7 @@ struct Harness {
 }
 
 fn options(folder: &tempfile::TempDir, clock: &ManualClock) -> SqliteOptions {
-    SqliteOptions::new("main", folder.path().join("shop.db").to_str().unwrap())
-        .clock(Arc::new(clock.clone()))
+    SqliteOptions::new("main", folder.path().join("shop.db").to_str().unwrap()).clock(Arc::new(clock.clone()))
 }
 
 impl StoreHarness for Harness {

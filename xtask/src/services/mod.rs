@@ -15,7 +15,8 @@ use self::postgres::OtherPostgres;
 
 use postroom_conformance::servers::brokers::{Kafka, Nats, NatsTls, RabbitMq, Redis};
 use postroom_conformance::servers::{
-    NEWEST_POSTGRES, OLDEST_POSTGRES, PATIENCE, Postmaster, Running, Server, Site, State, end_leftovers, start as start_and_wait, unique_folder,
+    NEWEST_POSTGRES, OLDEST_POSTGRES, PATIENCE, Postmaster, Running, Server, Site, State, end_leftovers,
+    start as start_and_wait, unique_folder,
 };
 
 /// In the order they start; later ones may need earlier ones.

@@ -181,7 +181,7 @@ impl State {
     /// How many of so many rows may be such that have failed before, while others wait.
     fn share(&mut self, rows: usize) -> usize {
         self.odd = !self.odd;
-        (rows + usize::from(self.odd)) / 2
+        usize::midpoint(rows, usize::from(self.odd))
     }
 
     fn remove(&mut self, handle: i64) -> Option<Out> {

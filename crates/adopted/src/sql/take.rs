@@ -44,10 +44,9 @@ impl Takes {
     /// `blocks` says whether a row that waits for another try keeps its key waiting.
     pub(crate) fn new(layout: &Layout, writer: &Writer<'_>, blocks: bool) -> Self {
         let now = writer.now("$2");
-        let of = |blocked: Blocked| reads(layout, writer, blocks.then_some(blocked));
-        let any = made(any(layout, &of(Blocked::UntilDue)));
-        let (mut first, mut behind, mut fresh) =
-            (of(Blocked::UntilDue), of(Blocked::UntilSeenAnew), of(Blocked::UntilTaken));
+        let of = |blocked: Until| reads(layout, writer, blocks.then_some(blocked));
+        let any = made(any(layout, &of(Until::Due)));
+        let (mut first, mut behind, mut fresh) = (of(Until::Due), of(Until::SeenAnew), of(Until::Taken));
         let row = writer.text(&Place::column(layout.row.clone()));
         fresh.conditions.push(writer.nothing_aside("$1", &format!("s.row_id = {row} and s.due is not null")));
         if !layout.has_owner() {
@@ -61,7 +60,7 @@ impl Takes {
             "exists (select 1 from {} r where r.name = $6 and r.unblocked = cast($7 as bigint))",
             writer.own("adopted_route")
         ));
-        let again = of(Blocked::UntilDue);
+        let again = of(Until::Due);
         let limit = "cast($4 as integer)";
         Self {
             first: made(read(layout, writer, &first, limit)),
@@ -77,17 +76,17 @@ impl Takes {
 
 /// For how long a failed row keeps its key waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Blocked {
+enum Until {
     /// A read from the front that brings failed rows too meets it first as soon as it is due.
-    UntilDue,
+    Due,
     /// One that does not bring failed rows meets it never.
-    UntilTaken,
+    Taken,
     /// Nor does one that began behind it. And it has walked past rows of the key: it may not bring later ones, though
     /// somebody else has finished the failed one meanwhile.
-    UntilSeenAnew,
+    SeenAnew,
 }
 
-fn reads(layout: &Layout, writer: &Writer<'_>, blocked: Option<Blocked>) -> Reads {
+fn reads(layout: &Layout, writer: &Writer<'_>, blocked: Option<Until>) -> Reads {
     let row = Place::column(layout.row.clone());
     let row_text = writer.text(&row);
     let nothing = || "cast(null as text)".to_owned();
@@ -212,7 +211,7 @@ fn next_attempt(layout: &Layout, writer: &Writer<'_>, place: &Place) -> String {
 }
 
 /// That no failed row of the key keeps the others waiting. One that is only scheduled for later has not failed.
-fn not_blocked(layout: &Layout, writer: &Writer<'_>, key: &str, blocked: Blocked) -> String {
+fn not_blocked(layout: &Layout, writer: &Writer<'_>, key: &str, blocked: Until) -> String {
     let (head, now) = (writer.called("b"), writer.now("$2"));
     // What the side table remembers of rows that somebody else has finished or deleted counts no more.
     let is_head =
@@ -220,10 +219,10 @@ fn not_blocked(layout: &Layout, writer: &Writer<'_>, key: &str, blocked: Blocked
     let head_is = |more: &str| format!("exists (select 1 from {} b where {is_head}{more})", layout.table.quoted());
     let not_in_hand = format!("s.row_id not in {}", writer.listed("$3"));
     let waits = match (blocked, &layout.next_attempt) {
-        (Blocked::UntilSeenAnew, _) => not_in_hand,
-        (Blocked::UntilTaken, _) => format!("{not_in_hand} and {}", head_is("")),
-        (Blocked::UntilDue, Some(place)) => head_is(&format!(" and {} > {now}", next_attempt(layout, &head, place))),
-        (Blocked::UntilDue, None) => format!("s.due > {now} and {}", head_is("")),
+        (Until::SeenAnew, _) => not_in_hand,
+        (Until::Taken, _) => format!("{not_in_hand} and {}", head_is("")),
+        (Until::Due, Some(place)) => head_is(&format!(" and {} > {now}", next_attempt(layout, &head, place))),
+        (Until::Due, None) => format!("s.due > {now} and {}", head_is("")),
     };
     writer.nothing_aside("$1", &format!("s.key = {key} and s.due is not null and s.blocks and {waits}"))
 }

@@ -1,6 +1,6 @@
 //! Relays that share a table: by claims in columns, or by locks.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use postroom_core::{Selection, Verdict};
 
@@ -241,4 +241,32 @@ pub async fn a_take_that_cannot_be_settled_is_not_repeated_at_once(bench: &Bench
     };
     worker.settle(taken.iter().map(|delivery| (delivery, delivered()))).await;
     assert_eq!((bench.seen("row-0").await.as_str(), bench.seen("row-1").await.as_str()), ("done", "done"));
+}
+
+pub async fn rows_of_a_relay_that_stands_still_are_anybodys_within_its_lease(bench: &Bench) {
+    let lease = Duration::from_secs(2);
+    bench.insert(4, None).await;
+    let (frozen, alive) = (bench.worker_for("a", lease).await, bench.worker("b").await);
+    let taken = frozen.take_all().await;
+    assert_eq!(taken.len(), 4);
+    // As long as it renews, its rows are its own, well beyond a lease.
+    let began = Instant::now();
+    while began.elapsed() < 2 * lease {
+        frozen.renew().await;
+        assert!(alive.take_all().await.is_empty(), "after {:?}", began.elapsed());
+        tokio::time::sleep(lease / 8).await;
+    }
+    // From here on nobody hears of it, and nothing of it is closed.
+    let (began, mut rows) = (Instant::now(), Vec::new());
+    while rows.len() < 4 {
+        assert!(began.elapsed() < lease + Duration::from_secs(10), "{rows:?}");
+        alive.renew().await;
+        rows.extend(alive.take_all().await);
+        tokio::time::sleep(lease / 20).await;
+    }
+    alive.settle(rows.iter().map(|delivery| (delivery, delivered()))).await;
+    frozen.settle(taken.iter().map(|delivery| (delivery, dead(1)))).await;
+    for n in 0..4 {
+        assert_eq!(bench.seen(&format!("row-{n}")).await, "done", "what it says now is void");
+    }
 }

@@ -50,6 +50,7 @@ macro_rules! layout_suite {
                 no_more_is_out_than_one_fault_may_repeat
                 a_release_keeps_the_verdicts_there_are_and_lets_the_rest_go
                 a_take_that_cannot_be_settled_is_not_repeated_at_once
+                rows_of_a_relay_that_stands_still_are_anybodys_within_its_lease
             }
         );
     };

@@ -59,8 +59,7 @@ impl State {
     /// together.
     pub(super) fn unread(&self, open: &[i16], low: usize, reach: Reach) -> Vec<i16> {
         let swept = |lane: &Lane| self.sweeping.as_ref().is_none_or(|sweeping| !sweeping.concerns(lane.number));
-        let goes_on =
-            |lane: &&Lane| open.contains(&lane.number) && !lane.complete && swept(lane);
+        let goes_on = |lane: &&Lane| open.contains(&lane.number) && !lane.complete && swept(lane);
         let lanes: Vec<&Lane> = self.lanes.values().filter(goes_on).collect();
         if !lanes.iter().any(|lane| lane.again.is_empty() && lane.ready.len() < low) {
             return Vec::new();

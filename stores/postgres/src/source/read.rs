@@ -244,6 +244,7 @@ fn cut(lanes: &mut BTreeMap<i16, Lane>) -> bool {
 }
 
 /// How many fresh rows a read brings of a lane.
+#[derive(Clone, Copy)]
 struct Limit {
     rows: i64,
     /// Whether fewer than so many are all there are.

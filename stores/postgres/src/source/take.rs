@@ -212,7 +212,7 @@ impl Shared {
         let due: Vec<i16> = found.lanes.iter().filter(is_due).map(|row| row.lane).collect();
         // Half of the room, rounded up every other time: with room for one, they take turns.
         let first = faults::is(Old::RetriesFirst);
-        let share = if first { hand.rows() } else { (hand.rows() + state.turn % 2) / 2 };
+        let share = if first { hand.rows() } else { usize::midpoint(hand.rows(), state.turn % 2) };
         let mut all_due = due.is_empty() || self.due(state, due.clone(), share, hand).await?;
         if first && !all_due {
             return Ok(false);

@@ -332,7 +332,7 @@ mod tests {
             turn: 0,
             out: "[]".to_owned(),
             again: vec![2],
-            after: Some(2),
+            after: 2,
         };
         let pool = store.pool().clone();
         let answer = store.inner.db.look("take", move |conn| {
