@@ -1,5 +1,7 @@
 //! A receiver that refuses many events: how fast those behind them arrive, on PostgreSQL.
 
+#![allow(clippy::unwrap_used, reason = "what cannot be made or run fails the test")]
+
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
