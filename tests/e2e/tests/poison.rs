@@ -1,5 +1,11 @@
 //! A receiver that refuses many events: how fast those behind them arrive, on PostgreSQL.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "the receiver takes its time; what fails fails the test"
+)]
+
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -22,9 +22,11 @@ const REFUSER: &str = r#"s/^{"id":"\([^"]*\)".*/{"id":"\1","error":"no","permane
 fn appended(events: usize) -> World {
     let world = World::bare();
     world.write("refuser.sed", REFUSER);
+    // A destination that refuses everything would be asked slowly.
     world.write(
         "postroom.toml",
         "name = \"test\"\n[store.main]\nurl = \"sqlite://shop.db\"\n[[route]]\nname = \"out\"\n\
+         breaker = { counts = \"all\", failures = 1000000 }\n\
          to = { exec = { command = [\"sed\", \"-u\", \"-f\", \"refuser.sed\"] } }\n",
     );
     world.ok(&["store", "migrate", "up"]);
