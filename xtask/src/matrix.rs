@@ -84,7 +84,7 @@ impl Entry {
         };
         let told = Command::new(programs.join(program)).arg("--version").output()?;
         let version = String::from_utf8_lossy(&told.stdout).trim().to_owned();
-        let env = [("POSTROOM_PROGRAMS", programs.as_os_str()), ("POSTROOM_SERVICES", SERVICES.as_ref())];
+        let env = [("XTASK_PROGRAMS", programs.as_os_str()), ("XTASK_SERVICES", SERVICES.as_ref())];
         let services = |args: &[&str]| {
             let me = std::env::current_exe()?;
             Ok::<_, io::Error>(Command::new(me).arg("services").args(args).envs(env).status()?.success())

@@ -7,6 +7,7 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a simulation that cannot run has failed")]
 
+mod controls;
 mod destination;
 mod ledger;
 mod plan;
@@ -17,6 +18,7 @@ mod sites;
 use std::fmt;
 use std::sync::Arc;
 
+pub use controls::controls;
 use plan::Plan;
 use postroom_postgres::faults;
 pub use postroom_postgres::faults::Fault;

@@ -1,4 +1,5 @@
 //! `simulate --store postgres [--seeds N] [--from SEED]`: runs schedules on all cores; what `cargo xtask simulate` calls.
+//! `simulate --store postgres --controls all|FAULT`: puts old faults back, which the schedules must catch.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "its output is its purpose")]
 
@@ -7,7 +8,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
-use postroom_simulation::{Report, Under, run};
+use postroom_simulation::{Report, Under, controls, run};
 
 fn main() -> ExitCode {
     if std::env::var_os("RUST_LOG").is_some() {
@@ -17,19 +18,24 @@ fn main() -> ExitCode {
             .init();
     }
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let (mut from, mut seeds, mut under) = (0, 200, None);
+    let (mut from, mut seeds, mut under, mut faults) = (0, 200, None, None);
     for pair in args.chunks(2) {
         match pair {
             [name, n] if name == "--seeds" => seeds = n.parse().unwrap_or(seeds),
             [name, n] if name == "--from" => from = n.parse().unwrap_or(from),
+            [name, fault] if name == "--controls" => faults = Some(fault.as_str()),
             [name, store] if name == "--store" && store == "postgres" => under = Some(Under::Postgres),
             _ => under = None,
         }
     }
     let Some(under) = under else {
-        eprintln!("usage: simulate --store postgres [--seeds N] [--from SEED]");
+        eprintln!("usage: simulate --store postgres [--seeds N] [--from SEED] | --controls all|FAULT");
         return ExitCode::from(2);
     };
+    if let Some(fault) = faults {
+        let caught = controls((fault != "all").then_some(fault), |line| println!("{line}"));
+        return if caught { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
     if all(under, from, seeds) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 

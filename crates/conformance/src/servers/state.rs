@@ -29,9 +29,9 @@ pub struct Running {
 }
 
 impl State {
-    /// `services/services.json` in cargo's target folder; another folder than `services` if `POSTROOM_SERVICES` names one.
+    /// `services/services.json` in cargo's target folder; another folder than `services` if `XTASK_SERVICES` names one.
     pub fn path() -> PathBuf {
-        let folder = std::env::var_os("POSTROOM_SERVICES").unwrap_or_else(|| "services".into());
+        let folder = std::env::var_os("XTASK_SERVICES").unwrap_or_else(|| "services".into());
         target().join(folder).join("services.json")
     }
 

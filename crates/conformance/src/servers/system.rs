@@ -17,9 +17,9 @@ const FOLDERS: [&str; 4] = ["/usr/lib/postgresql/15/bin", "/usr/bin", "/usr/sbin
 /// by some client while its server restarts.
 const PORTS: std::ops::Range<u16> = 10_000..32_000;
 
-/// Where a server's program is; `package` is Debian's name for what brings it. `POSTROOM_PROGRAMS` names a folder that comes first.
+/// Where a server's program is; `package` is Debian's name for what brings it. `XTASK_PROGRAMS` names a folder that comes first.
 pub fn program(name: &str, package: &str) -> io::Result<PathBuf> {
-    let first = std::env::var_os("POSTROOM_PROGRAMS").map(PathBuf::from);
+    let first = std::env::var_os("XTASK_PROGRAMS").map(PathBuf::from);
     let folders = first.into_iter().chain(FOLDERS.iter().map(PathBuf::from));
     folders.map(|folder| folder.join(name)).find(|path| path.is_file()).ok_or_else(|| {
         let folders = FOLDERS.join(", ");
