@@ -17,7 +17,7 @@ use super::system::{free_port, owned_folder, tail, wait_until};
 use super::{Process, State};
 
 /// How long a server may take until it answers, and until it has stopped.
-pub const PATIENCE: Duration = Duration::from_mins(1);
+pub const PATIENCE: Duration = Duration::from_mins(3);
 
 /// The file in a server's folder that says which process it is.
 const PROCESS: &str = "process";
