@@ -45,9 +45,10 @@ impl Identity {
         })
     }
 
-    /// Whether the tables were made on another cluster or in another database.
+    /// Whether the tables were made on another cluster or in another database. Tables that never noted their database do not tell.
     pub(crate) fn is_other(&self) -> bool {
-        self.cluster != self.known_cluster || self.database != self.known_database
+        let noted = !self.known_database.is_empty();
+        self.cluster != self.known_cluster || (noted && self.database != self.known_database)
     }
 
     /// Whether a standby was promoted, or a backup restored, since it was noted.
