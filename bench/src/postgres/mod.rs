@@ -8,6 +8,7 @@ mod backlog;
 mod drain;
 mod idle;
 mod latency;
+mod open;
 mod scaling;
 mod server;
 
@@ -16,9 +17,9 @@ use std::process::ExitCode;
 pub(crate) use server::Server;
 
 /// What there is, in the order it is run.
-const NAMES: [&str; 6] = ["append", "drain", "latency", "idle", "backlog", "scaling"];
+const NAMES: [&str; 7] = ["append", "drain", "latency", "idle", "backlog", "open", "scaling"];
 
-/// Runs all PostgreSQL benchmarks, or the one named; `backlog` may be told how many events.
+/// Runs all PostgreSQL benchmarks, or the one named; `backlog` and `open` may be told how many events.
 pub(crate) fn run(only: Option<&str>, size: Option<&str>) -> ExitCode {
     match measure(only, size) {
         Ok(()) => ExitCode::SUCCESS,
@@ -47,6 +48,7 @@ fn measure(only: Option<&str>, size: Option<&str>) -> Result<(), String> {
                 "latency" => latency::run(&server).await,
                 "idle" => idle::run(&server).await,
                 "backlog" => backlog::run(&server, events).await,
+                "open" => open::run(&server, events).await,
                 _ => scaling::run(&server).await,
             }
             server.discard_all().await;

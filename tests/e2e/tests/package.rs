@@ -8,6 +8,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use postroom_conformance::servers::{debian_mirror, debian_release};
 use postroom_e2e::{postroom, target};
 
 /// Of ten, in tenths, as `systemd-analyze security` takes it.
@@ -76,8 +77,7 @@ impl Chroot {
         fs::create_dir_all(&cache).unwrap();
         let lock = File::create(cache.join("lock")).unwrap();
         lock.lock().unwrap();
-        let release = fs::read_to_string("/etc/os-release").unwrap();
-        let suite = release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME=")).unwrap();
+        let suite = debian_release().unwrap();
         let tarball = cache.join(format!("{suite}-{packages}.tar"));
         let (folder, text) =
             (cache.join(format!("root-{}", std::process::id())), |path: &Path| path.display().to_string());
@@ -87,13 +87,8 @@ impl Chroot {
             root("tar", &["--extract", "--numeric-owner", "--file", &text(&tarball), "--directory", &text(&folder)]);
             return chroot;
         }
-        let format = "$(REPO_URI) $(CODENAME) $(COMPONENT)";
-        let sources =
-            printed(Command::new("apt-get").args(["indextargets", "--format", format, "Created-By: Packages"]));
-        let wanted = format!(" {suite} main");
-        let mirror = sources.lines().find_map(|line| line.strip_suffix(&wanted)).unwrap();
         let include = format!("--include={packages}");
-        root("debootstrap", &["--variant=minbase", &include, suite, &text(&folder), mirror]);
+        root("debootstrap", &["--variant=minbase", &include, &suite, &text(&folder), &debian_mirror().unwrap()]);
         // Its copies of packages are half of it.
         root("chroot", &[&text(&folder), "apt-get", "clean"]);
         let new = tarball.with_extension("new");

