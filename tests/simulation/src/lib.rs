@@ -24,10 +24,11 @@ use std::sync::Arc;
 
 pub use controls::controls;
 use plan::Plan;
+use postroom_conformance::layouts::Sample;
 pub use postroom_postgres::faults::Fault;
 use postroom_testing::ManualClock;
 use schedule::Run;
-use sites::{PostgresSite, Site, SqliteSite};
+use sites::{AdoptedSite, PostgresSite, Site, SqliteSite};
 
 /// Which store a run is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub enum Under {
     Postgres,
     /// The native log on a SQLite file.
     Sqlite,
+    /// A table of an application on PostgreSQL; the seed decides how its rows are claimed.
+    Adopted,
 }
 
 impl Under {
@@ -44,6 +47,7 @@ impl Under {
         match name {
             "postgres" => Some(Self::Postgres),
             "sqlite" => Some(Self::Sqlite),
+            "adopted" => Some(Self::Adopted),
             _ => None,
         }
     }
@@ -99,10 +103,14 @@ fn run_with(under: Under, seed: u64, showing: Option<Fault>) -> Report {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let mut rng = fastrand::Rng::with_seed(seed);
-        let plan = Plan::new(&mut rng).showing(showing);
+        let mut plan = Plan::new(&mut rng).showing(showing);
+        if under == Under::Adopted && sites::kind(seed) == Sample::Locks {
+            plan = plan.by_the_servers_clock();
+        }
         let clock = ManualClock::new();
         let site: Arc<dyn Site> = match under {
             Under::Postgres => Arc::new(PostgresSite::new(plan.lanes, &clock).await),
+            Under::Adopted => Arc::new(AdoptedSite::new(sites::kind(seed), &plan).await),
             Under::Sqlite => Arc::new(SqliteSite::new(&clock).await),
         };
         Run::new(seed, rng, plan, clock, site).run().await

@@ -1,4 +1,4 @@
-//! `simulate --store postgres|sqlite [--seeds N] [--from SEED]`: runs schedules on all cores; what `cargo xtask simulate` calls.
+//! `simulate --store postgres|sqlite|adopted [--seeds N] [--from SEED]`: runs schedules on all cores; what `cargo xtask simulate` calls.
 //! `simulate --store STORE --controls all|FAULT`: puts old faults back, which the schedules must catch.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "its output is its purpose")]
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
         }
     }
     let Some(under) = under else {
-        eprintln!("usage: simulate --store postgres|sqlite [--seeds N] [--from SEED] | --controls all|FAULT");
+        eprintln!("usage: simulate --store postgres|sqlite|adopted [--seeds N] [--from SEED] | --controls all|FAULT");
         return ExitCode::from(2);
     };
     if let Some(fault) = faults {

@@ -91,6 +91,18 @@ impl Plan {
         }
     }
 
+    /// Whether a fault may leave claims of rows behind that nobody has tried.
+    pub(crate) fn leaves_claims(&self) -> bool {
+        self.weights.cut + self.weights.crash + self.weights.freeze > 0
+    }
+
+    /// Without the faults after which rows that are locked come back when the server or the machine says so, by a clock that no
+    /// schedule moves: transactions that stand idle, and pauses after one that could not be committed.
+    pub(crate) fn by_the_servers_clock(mut self) -> Self {
+        (self.weights.cut, self.weights.freeze) = (0, 0);
+        self
+    }
+
     /// The plan of a run in which this fault can show.
     pub(crate) fn showing(mut self, fault: Option<Fault>) -> Self {
         let Some(fault) = fault else { return self };

@@ -1,5 +1,6 @@
 //! What a schedule runs on: a store, the ways of relays to it, and producers' transactions.
 
+mod adopted;
 mod postgres;
 mod sqlite;
 
@@ -11,6 +12,7 @@ use postroom_conformance::servers::FaultProxy;
 use postroom_conformance::servers::proxy::Gate;
 use postroom_core::{Event, Store};
 
+pub(crate) use adopted::{AdoptedSite, kind};
 pub(crate) use postgres::PostgresSite;
 pub(crate) use sqlite::SqliteSite;
 

@@ -105,21 +105,26 @@ impl Transaction for Open {
         self.tx.commit().await.expect("it can be committed");
     }
 
-    async fn prepare(mut self: Box<Self>) -> Box<dyn Transaction> {
-        let name = unique_name("sim");
-        self.tx.execute(AssertSqlSafe(format!("prepare transaction '{name}'"))).await.expect("it can be prepared");
-        // Nothing is left of it in this session.
-        self.tx.rollback().await.expect("the session goes on");
-        Box::new(Prepared { pool: self.store.pool().clone(), name })
+    async fn prepare(self: Box<Self>) -> Box<dyn Transaction> {
+        Prepared::of(self.tx, self.store.pool()).await
     }
 }
 
-struct Prepared {
+/// A transaction that is prepared for a commit in two phases.
+pub(super) struct Prepared {
     pool: PgPool,
     name: String,
 }
 
 impl Prepared {
+    pub(super) async fn of(mut tx: sqlx::Transaction<'static, sqlx::Postgres>, pool: &PgPool) -> Box<dyn Transaction> {
+        let name = unique_name("sim");
+        tx.execute(AssertSqlSafe(format!("prepare transaction '{name}'"))).await.expect("it can be prepared");
+        // Nothing is left of it in this session.
+        tx.rollback().await.expect("the session goes on");
+        Box::new(Self { pool: pool.clone(), name })
+    }
+
     async fn end(&self, how: &str) {
         let text = format!("{how} prepared '{}'", self.name);
         self.pool.execute(AssertSqlSafe(text)).await.expect("it was prepared");
