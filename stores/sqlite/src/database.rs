@@ -15,6 +15,7 @@ use tokio::sync::Mutex;
 use tokio::task::JoinError;
 
 use crate::error::Fault;
+use crate::gate::Gated;
 use crate::options::SqliteOptions;
 use crate::writer::{Work, Writer};
 
@@ -45,6 +46,7 @@ pub(crate) struct Database {
     readers: SqlitePool,
     takers: SqlitePool,
     writer: Arc<Writer>,
+    gate: Gated,
     /// How long an operator's read may take, where it may not take long.
     read_within: Option<Duration>,
     connect: SqliteConnectOptions,
@@ -93,7 +95,8 @@ impl Database {
             pool: pool(CALLERS_MAX),
             readers: pool(READERS_MAX),
             takers: pool(TAKERS_MAX),
-            writer: Arc::new(Writer::new(pool(1), path.clone())),
+            writer: Arc::new(Writer::new(pool(1), path.clone(), options.gate.clone())),
+            gate: options.gate.clone(),
             read_within: options.looking.then_some(LOOK_WITHIN),
             connect: connect.clone(),
             ear: Mutex::default(),
@@ -158,6 +161,8 @@ impl Database {
         T: Send + 'static,
         F: for<'c> FnOnce(&'c mut SqliteConnection) -> Work<'c, T> + Send + 'static,
     {
+        let passage = self.gate.pass("look", operation).await;
+        let _passage = passage.map_err(|error| Fault::from(error).at(operation, &self.path))?;
         self.read_by(&self.takers, operation, work).await
     }
 
@@ -188,6 +193,8 @@ impl Database {
 
     /// Where the file's history stands; costs microseconds. Not to be cancelled.
     pub(crate) async fn version(&self) -> Result<Version, StoreError> {
+        let passage = self.gate.pass("version", "look").await;
+        let _passage = passage.map_err(|error| Fault::from(error).at("look", &self.path))?;
         let mut ear = self.ear.lock().await;
         let conn = if let Some(conn) = &mut ear.conn {
             conn

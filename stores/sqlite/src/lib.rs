@@ -29,6 +29,10 @@ mod desk;
 mod error;
 mod events;
 mod examine;
+#[cfg(feature = "broken")]
+pub mod gate;
+#[cfg(not(feature = "broken"))]
+mod gate;
 mod inbox;
 mod options;
 mod release;

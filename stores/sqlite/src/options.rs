@@ -7,6 +7,7 @@ use std::sync::Arc;
 use postroom_core::{Clock, Contract, Limits};
 
 use crate::clock::SystemClock;
+use crate::gate::Gated;
 
 /// Which file a store lives in, and its limits.
 #[derive(Clone)]
@@ -21,6 +22,7 @@ pub struct SqliteOptions {
     pub(crate) contract: Option<Arc<dyn Contract>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) looking: bool,
+    pub(crate) gate: Gated,
 }
 
 impl SqliteOptions {
@@ -44,6 +46,7 @@ impl SqliteOptions {
             contract: None,
             clock: Arc::new(SystemClock::default()),
             looking: false,
+            gate: Gated::default(),
         }
     }
 
@@ -78,6 +81,13 @@ impl SqliteOptions {
     /// For those who look while relays work: no read longer than two seconds, so that looking never slows a relay.
     pub fn for_looking(mut self) -> Self {
         self.looking = true;
+        self
+    }
+
+    /// Where the relays of this process wait, in a test.
+    #[cfg(feature = "broken")]
+    pub fn gate(mut self, gate: Arc<dyn crate::gate::Gate>) -> Self {
+        self.gate = Gated(Some(gate));
         self
     }
 }

@@ -12,6 +12,7 @@ use sqlx::{Connection, SqliteConnection, SqlitePool};
 use tokio::sync::oneshot;
 
 use crate::error::{Fault, is_busy};
+use crate::gate::Gated;
 
 /// Work on a connection.
 pub(crate) type Work<'c, T> = Pin<Box<dyn Future<Output = Result<T, Fault>> + Send + 'c>>;
@@ -28,6 +29,7 @@ pub(crate) struct Writer {
     pool: SqlitePool,
     path: String,
     queue: Mutex<Queue>,
+    gate: Gated,
 }
 
 #[derive(Default)]
@@ -45,8 +47,8 @@ impl std::fmt::Debug for Queue {
 
 impl Writer {
     /// A writer over a pool of one connection.
-    pub(crate) fn new(pool: SqlitePool, path: String) -> Self {
-        Self { pool, path, queue: Mutex::default() }
+    pub(crate) fn new(pool: SqlitePool, path: String, gate: Gated) -> Self {
+        Self { pool, path, queue: Mutex::default(), gate }
     }
 
     /// Runs the work in a `begin immediate` transaction and returns after its commit.
@@ -96,8 +98,10 @@ impl Writer {
     }
 
     async fn run(&self, jobs: &mut [Box<dyn Job>]) -> Result<(), sqlx::Error> {
+        let first = jobs.first().map_or("", |job| job.operation());
+        let passage = self.gate.pass("begin", first).await?;
         let mut conn = self.pool.acquire().await?;
-        let outcome = transact(&mut conn, jobs).await;
+        let outcome = transact(&mut conn, jobs, &self.gate, passage).await;
         if outcome.is_err() {
             // SQLite ends a transaction by itself when the disk is full, and sqlx does not know; start with a clean one.
             let _ = conn.close().await;
@@ -106,7 +110,13 @@ impl Writer {
     }
 }
 
-async fn transact(conn: &mut SqliteConnection, jobs: &mut [Box<dyn Job>]) -> Result<(), sqlx::Error> {
+async fn transact<P>(
+    conn: &mut SqliteConnection,
+    jobs: &mut [Box<dyn Job>],
+    gate: &Gated,
+    begun: P,
+) -> Result<(), sqlx::Error> {
+    let first = jobs.first().map_or("", |job| job.operation());
     let mut tries = 1;
     let mut tx = loop {
         match conn.begin_with("begin immediate").await {
@@ -116,17 +126,25 @@ async fn transact(conn: &mut SqliteConnection, jobs: &mut [Box<dyn Job>]) -> Res
         }
     };
     if let [job] = jobs {
-        return if job.run(&mut tx).await { tx.commit().await } else { tx.rollback().await };
-    }
-    for job in jobs {
-        let mut own = tx.begin().await?;
-        if job.run(&mut own).await {
-            own.commit().await?;
-        } else {
-            own.rollback().await?;
+        if !job.run(&mut tx).await {
+            return tx.rollback().await;
+        }
+    } else {
+        for job in jobs {
+            let mut own = tx.begin().await?;
+            if job.run(&mut own).await {
+                own.commit().await?;
+            } else {
+                own.rollback().await?;
+            }
         }
     }
-    tx.commit().await
+    drop(begun);
+    {
+        let _passage = gate.pass("commit", first).await?;
+        tx.commit().await?;
+    }
+    gate.pass("committed", first).await.map(drop)
 }
 
 /// What one failed commit means to each of its callers.
@@ -154,6 +172,8 @@ impl Drop for Busy<'_> {
 
 /// A piece of work and the caller who waits for it.
 trait Job: Send {
+    /// What it is called.
+    fn operation(&self) -> &'static str;
     /// Does it; says whether to keep what it did.
     fn run<'c>(&'c mut self, conn: &'c mut SqliteConnection) -> Pin<Box<dyn Future<Output = bool> + Send + 'c>>;
     /// Tells the caller, after the commit or its failure.
@@ -173,6 +193,10 @@ where
     T: Send + 'static,
     F: for<'c> FnOnce(&'c mut SqliteConnection) -> Work<'c, T> + Send + 'static,
 {
+    fn operation(&self) -> &'static str {
+        self.operation
+    }
+
     fn run<'c>(&'c mut self, conn: &'c mut SqliteConnection) -> Pin<Box<dyn Future<Output = bool> + Send + 'c>> {
         Box::pin(async move {
             let Some(work) = self.work.take() else { return false };
@@ -208,7 +232,7 @@ mod tests {
             .pragma("max_page_count", "20");
         let pool = SqlitePoolOptions::new().max_connections(1).connect_lazy_with(connect);
         sqlx::query("create table t (n blob)").execute(&pool).await.unwrap();
-        Arc::new(Writer::new(pool, "w.db".to_owned()))
+        Arc::new(Writer::new(pool, "w.db".to_owned(), Gated::default()))
     }
 
     async fn insert(writer: &Arc<Writer>, bytes: i64, fail: bool) -> Result<i64, StoreError> {

@@ -9,8 +9,12 @@
 
 mod controls;
 mod destination;
+mod faults;
 mod ledger;
+mod operators;
+mod peace;
 mod plan;
+mod producers;
 mod relay;
 mod schedule;
 mod sites;
@@ -20,17 +24,33 @@ use std::sync::Arc;
 
 pub use controls::controls;
 use plan::Plan;
-use postroom_postgres::faults;
+use postroom_conformance::layouts::Sample;
 pub use postroom_postgres::faults::Fault;
 use postroom_testing::ManualClock;
 use schedule::Run;
-use sites::PostgresSite;
+use sites::{AdoptedSite, PostgresSite, Site, SqliteSite};
 
 /// Which store a run is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Under {
     /// The native log on PostgreSQL.
     Postgres,
+    /// The native log on a SQLite file.
+    Sqlite,
+    /// A table of an application on PostgreSQL; the seed decides how its rows are claimed.
+    Adopted,
+}
+
+impl Under {
+    /// The one of this name on the command line.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "postgres" => Some(Self::Postgres),
+            "sqlite" => Some(Self::Sqlite),
+            "adopted" => Some(Self::Adopted),
+            _ => None,
+        }
+    }
 }
 
 /// What came of a run.
@@ -73,9 +93,9 @@ pub fn run(under: Under, seed: u64) -> Report {
 /// Runs one schedule of a kind in which this old fault can show, with the fault put back or as a comparison without it. The fault is
 /// there for the whole process: one run at a time.
 pub fn run_for(under: Under, seed: u64, fault: Fault, put_back: bool) -> Report {
-    faults::put_back(put_back.then_some(fault));
+    postroom_postgres::faults::put_back(put_back.then_some(fault));
     let report = run_with(under, seed, Some(fault));
-    faults::put_back(None);
+    postroom_postgres::faults::put_back(None);
     report
 }
 
@@ -83,11 +103,16 @@ fn run_with(under: Under, seed: u64, showing: Option<Fault>) -> Report {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let mut rng = fastrand::Rng::with_seed(seed);
-        let plan = Plan::new(&mut rng).showing(showing);
+        let mut plan = Plan::new(&mut rng).showing(showing);
+        if under == Under::Adopted && sites::kind(seed) == Sample::Locks {
+            plan = plan.by_the_servers_clock();
+        }
         let clock = ManualClock::new();
-        let site = match under {
-            Under::Postgres => PostgresSite::new(plan.lanes, &clock).await,
+        let site: Arc<dyn Site> = match under {
+            Under::Postgres => Arc::new(PostgresSite::new(plan.lanes, &clock).await),
+            Under::Adopted => Arc::new(AdoptedSite::new(sites::kind(seed), &plan).await),
+            Under::Sqlite => Arc::new(SqliteSite::new(&clock).await),
         };
-        Run::new(seed, rng, plan, clock, Arc::new(site)).run().await
+        Run::new(seed, rng, plan, clock, site).run().await
     })
 }

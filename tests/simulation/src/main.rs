@@ -1,5 +1,5 @@
-//! `simulate --store postgres [--seeds N] [--from SEED]`: runs schedules on all cores; what `cargo xtask simulate` calls.
-//! `simulate --store postgres --controls all|FAULT`: puts old faults back, which the schedules must catch.
+//! `simulate --store postgres|sqlite|adopted [--seeds N] [--from SEED]`: runs schedules on all cores; what `cargo xtask simulate` calls.
+//! `simulate --store STORE --controls all|FAULT`: puts old faults back, which the schedules must catch.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "its output is its purpose")]
 
@@ -24,12 +24,12 @@ fn main() -> ExitCode {
             [name, n] if name == "--seeds" => seeds = n.parse().unwrap_or(seeds),
             [name, n] if name == "--from" => from = n.parse().unwrap_or(from),
             [name, fault] if name == "--controls" => faults = Some(fault.as_str()),
-            [name, store] if name == "--store" && store == "postgres" => under = Some(Under::Postgres),
+            [name, store] if name == "--store" => under = Under::named(store),
             _ => under = None,
         }
     }
     let Some(under) = under else {
-        eprintln!("usage: simulate --store postgres [--seeds N] [--from SEED] | --controls all|FAULT");
+        eprintln!("usage: simulate --store postgres|sqlite|adopted [--seeds N] [--from SEED] | --controls all|FAULT");
         return ExitCode::from(2);
     };
     if let Some(fault) = faults {

@@ -22,9 +22,12 @@ const GRACE: Duration = Duration::from_hours(1);
 
 pub(crate) struct Process {
     pub(crate) name: String,
-    pub(crate) clock: ManualClock,
+    clock: ManualClock,
+    frozen: bool,
+    /// Time that has passed while it was frozen.
+    missed: Duration,
     proxy: Option<FaultProxy>,
-    gate: Option<Gate>,
+    gate: Gate,
     /// Statements at the gate, in the order in which they came.
     pub(crate) waiting: Vec<(Instant, Waiting)>,
     /// Connections of which the server works on something.
@@ -74,7 +77,6 @@ impl Process {
         };
         let relay = Relay::new(options).clock(Arc::new(clock.clone())).deterministic(name.clone(), seed).serve(run);
         let (stop, stopped) = oneshot::channel::<()>();
-        let gate = door.proxy.as_ref().map(FaultProxy::gate);
         let task = tokio::spawn(async move {
             let stopped = async move {
                 if stopped.await.is_err() {
@@ -86,8 +88,10 @@ impl Process {
         Self {
             name,
             clock,
+            frozen: false,
+            missed: Duration::ZERO,
             proxy: door.proxy,
-            gate,
+            gate: door.gate,
             waiting: Vec::new(),
             asked: BTreeSet::new(),
             blocked: BTreeSet::new(),
@@ -100,7 +104,7 @@ impl Process {
     /// Takes in what has happened at the gate; says whether anything has.
     pub(crate) fn take_signs(&mut self) -> bool {
         let mut any = false;
-        while let Some(sign) = self.gate.as_mut().and_then(Gate::try_next) {
+        while let Some(sign) = self.gate.try_next() {
             any = true;
             self.sign(sign);
         }
@@ -110,7 +114,7 @@ impl Process {
     fn sign(&mut self, sign: Sign) {
         match sign {
             // The client asks what a type is called, once per connection.
-            Sign::Waits(waiting) if waiting.text.starts_with("SELECT pg_type") => waiting.go_on(),
+            Sign::Waits(waiting) if waiting.text.starts_with("SELECT pg_type") => drop(waiting),
             Sign::Waits(waiting) => self.waiting.push((Instant::now(), waiting)),
             Sign::Asked(connection) => drop(self.asked.insert(connection)),
             Sign::Answered(connection) => {
@@ -125,14 +129,11 @@ impl Process {
         }
     }
 
-    /// Waits for the next sign; never, if there is no gate.
+    /// Waits for the next sign.
     pub(crate) async fn next_sign(&mut self) {
-        match &mut self.gate {
-            Some(gate) => {
-                if let Some(sign) = gate.next().await {
-                    self.sign(sign);
-                }
-            }
+        match self.gate.next().await {
+            Some(sign) => self.sign(sign),
+            // Whoever passed it is gone.
             None => std::future::pending().await,
         }
     }
@@ -147,21 +148,56 @@ impl Process {
         self.blocked.extend(&self.asked);
     }
 
+    /// Whether something of it waits for a lock.
+    pub(crate) fn is_blocked(&self) -> bool {
+        !self.blocked.is_empty()
+    }
+
+    /// Somebody has let go of a lock: it may be the one.
+    pub(crate) fn may_be_free(&mut self) {
+        self.blocked.clear();
+    }
+
+    /// Time goes on. A process that is frozen does not see it pass; it finds out afterwards.
+    pub(crate) fn advance(&mut self, by: Duration) {
+        if self.frozen {
+            self.missed += by;
+        } else {
+            self.clock.advance(by);
+        }
+    }
+
+    /// The process stands still, as one that is sent SIGSTOP: nothing of it goes on, its connections stay.
+    pub(crate) fn freeze(&mut self) {
+        self.frozen = true;
+    }
+
+    /// It goes on.
+    pub(crate) fn thaw(&mut self) {
+        self.frozen = false;
+        self.clock.advance(std::mem::take(&mut self.missed));
+    }
+
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.frozen
+    }
+
     /// Lets a statement go on; says which.
     pub(crate) fn let_go(&mut self, which: usize) -> String {
         let (_, waiting) = self.waiting.remove(which);
-        self.asked.insert(waiting.connection);
-        let text = waiting.text.clone();
-        waiting.go_on();
+        let (connection, text) = (waiting.connection, waiting.text.clone());
+        if waiting.go_on() {
+            self.asked.insert(connection);
+        }
         text
     }
 
-    /// All its connections are reset; new ones go through.
+    /// All its connections are reset; new ones go through. Where there are none, what waits now fails.
     pub(crate) async fn cut(&mut self) {
         if let Some(proxy) = &self.proxy {
             proxy.play(vec![Mode::Reset, Mode::Pass]).await;
-            self.waiting.clear();
         }
+        self.waiting.clear();
     }
 
     /// The process is killed: its connections end, what was on its way to the destination may or may not arrive.

@@ -1,18 +1,27 @@
 //! What a schedule runs on: a store, the ways of relays to it, and producers' transactions.
 
+mod adopted;
 mod postgres;
+mod sqlite;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use postroom_conformance::servers::FaultProxy;
+use postroom_conformance::servers::proxy::Gate;
 use postroom_core::{Event, Store};
 
+pub(crate) use adopted::{AdoptedSite, kind};
 pub(crate) use postgres::PostgresSite;
+pub(crate) use sqlite::SqliteSite;
 
 /// A store for one run.
 #[async_trait]
 pub(crate) trait Site: Send + Sync {
+    /// What it can do and promises.
+    fn traits(&self) -> Traits;
+
     /// The store as operators and the checker use it, past every fault.
     fn store(&self) -> Arc<dyn Store>;
 
@@ -27,12 +36,30 @@ pub(crate) trait Site: Send + Sync {
 
     /// Draws numbers that nobody commits, as if other lanes had much to do.
     async fn skip_numbers(&self, numbers: u64);
+
+    /// Moves the clock of the store.
+    async fn advance(&self, by: Duration);
 }
 
-/// How one relay process reaches the store.
+/// What a store can do and promises.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Traits {
+    /// Most transactions that write at a time. Where it is one, it keeps relays and operators from writing, too.
+    pub(crate) writers: usize,
+    /// Whether a transaction can be prepared for a commit in two phases.
+    pub(crate) prepares: bool,
+    /// Whether an event can be appended for later.
+    pub(crate) delays: bool,
+    /// Whether events of one key are delivered in order.
+    pub(crate) ordered: bool,
+}
+
+/// How one relay process reaches the store, and where it waits on the way.
 pub(crate) struct Door {
     pub(crate) store: Arc<dyn Store>,
+    /// Its connections, where it has any.
     pub(crate) proxy: Option<FaultProxy>,
+    pub(crate) gate: Gate,
 }
 
 /// A producer's transaction.

@@ -10,7 +10,7 @@ use postroom_postgres::{Pooler, Postgres, PostgresOptions};
 use postroom_testing::ManualClock;
 use sqlx::{AssertSqlSafe, Executor as _, PgPool, Row as _};
 
-use super::{Door, Site, Transaction};
+use super::{Door, Site, Traits, Transaction};
 
 /// How many partitions the log has, in segments of a second.
 const PARTITIONS: u16 = 5;
@@ -20,6 +20,7 @@ pub(crate) struct PostgresSite {
     store: Postgres,
     schema: Schema,
     port: u16,
+    clock: ManualClock,
 }
 
 impl PostgresSite {
@@ -36,12 +37,16 @@ impl PostgresSite {
         let empty = Postgres::open_unmigrated(options.clone()).await.expect("the server answers");
         empty.schema().expect("it has one").up().await.expect("tables can be made");
         let store = Postgres::open(options.clone()).await.expect("the tables are there");
-        Self { options, store, schema, port: servers.port("postgres") }
+        Self { options, store, schema, port: servers.port("postgres"), clock: clock.clone() }
     }
 }
 
 #[async_trait]
 impl Site for PostgresSite {
+    fn traits(&self) -> Traits {
+        Traits { writers: 4, prepares: true, delays: true, ordered: true }
+    }
+
     fn store(&self) -> Arc<dyn Store> {
         Arc::new(self.store.clone())
     }
@@ -49,7 +54,8 @@ impl Site for PostgresSite {
     async fn relay(&self) -> Door {
         let proxy = FaultProxy::to_postgres(self.port).await;
         let store = Postgres::open(self.options.clone().urls([proxy.url("postgres")])).await.expect("the way is open");
-        Door { store: Arc::new(store), proxy: Some(proxy) }
+        let gate = proxy.gate();
+        Door { store: Arc::new(store), proxy: Some(proxy), gate }
     }
 
     async fn begin(&self) -> Box<dyn Transaction> {
@@ -65,6 +71,10 @@ impl Site for PostgresSite {
     async fn skip_numbers(&self, numbers: u64) {
         let text = format!("select setval('{0}.log_seq', nextval('{0}.log_seq') + {numbers})", self.schema.name());
         self.store.pool().execute(AssertSqlSafe(text)).await.expect("the sequence can be moved");
+    }
+
+    async fn advance(&self, by: Duration) {
+        self.clock.advance(by);
     }
 }
 
@@ -95,21 +105,26 @@ impl Transaction for Open {
         self.tx.commit().await.expect("it can be committed");
     }
 
-    async fn prepare(mut self: Box<Self>) -> Box<dyn Transaction> {
-        let name = unique_name("sim");
-        self.tx.execute(AssertSqlSafe(format!("prepare transaction '{name}'"))).await.expect("it can be prepared");
-        // Nothing is left of it in this session.
-        self.tx.rollback().await.expect("the session goes on");
-        Box::new(Prepared { pool: self.store.pool().clone(), name })
+    async fn prepare(self: Box<Self>) -> Box<dyn Transaction> {
+        Prepared::of(self.tx, self.store.pool()).await
     }
 }
 
-struct Prepared {
+/// A transaction that is prepared for a commit in two phases.
+pub(super) struct Prepared {
     pool: PgPool,
     name: String,
 }
 
 impl Prepared {
+    pub(super) async fn of(mut tx: sqlx::Transaction<'static, sqlx::Postgres>, pool: &PgPool) -> Box<dyn Transaction> {
+        let name = unique_name("sim");
+        tx.execute(AssertSqlSafe(format!("prepare transaction '{name}'"))).await.expect("it can be prepared");
+        // Nothing is left of it in this session.
+        tx.rollback().await.expect("the session goes on");
+        Box::new(Self { pool: pool.clone(), name })
+    }
+
     async fn end(&self, how: &str) {
         let text = format!("{how} prepared '{}'", self.name);
         self.pool.execute(AssertSqlSafe(text)).await.expect("it was prepared");

@@ -130,6 +130,7 @@ impl Pump<'_> {
                 self.shared.hold(generation);
             }
             if let (Some(text), Some(keeper)) = (step.statement, self.shared.keeper()) {
+                // Dropped means go.
                 keeper.wait(self.number, text).await;
             }
             pause(&mut modes, &now, step.forward).await;

@@ -18,7 +18,7 @@ pub enum Sign {
     Ended(u64),
 }
 
-/// A statement that waits. Dropped, it goes on.
+/// A statement that waits. Dropped, it goes on if it is on a wire; what has no wire is told that it may not.
 #[derive(Debug)]
 pub struct Waiting {
     /// Which connection, counted from 1.
@@ -29,10 +29,9 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Lets it go on.
-    pub fn go_on(self) {
-        // A connection that is over has nothing that could go on.
-        let _ = self.go.send(());
+    /// Lets it go on; says whether it does. A connection that is over has nothing that could.
+    pub fn go_on(self) -> bool {
+        self.go.send(()).is_ok()
     }
 }
 
@@ -54,28 +53,27 @@ impl Gate {
     }
 }
 
-/// The connections' side of a gate.
+/// The side of a gate that is passed: connections of a proxy, or a store that has no wire.
 #[derive(Debug, Clone)]
-pub(super) struct Keeper {
+pub struct Keeper {
     signs: mpsc::UnboundedSender<Sign>,
 }
 
 impl Keeper {
-    pub(super) fn pair() -> (Self, Gate) {
+    /// A gate and its keeper.
+    pub fn pair() -> (Self, Gate) {
         let (keeper, signs) = mpsc::unbounded_channel();
         (Self { signs: keeper }, Gate { signs })
     }
 
-    /// Waits until the statement may go on: at once when nobody keeps the gate any more.
-    pub(super) async fn wait(&self, connection: u64, text: String) {
+    /// Waits until the statement may go on. False when nobody has said so: it was dropped, or nobody is at the gate any more.
+    pub async fn wait(&self, connection: u64, text: String) -> bool {
         let (go, may_go) = oneshot::channel();
-        if self.signs.send(Sign::Waits(Waiting { connection, text, go })).is_ok() {
-            // Dropped means go.
-            let _ = may_go.await;
-        }
+        self.signs.send(Sign::Waits(Waiting { connection, text, go })).is_ok() && may_go.await.is_ok()
     }
 
-    pub(super) fn tell(&self, sign: Sign) {
+    /// Says what has happened.
+    pub fn tell(&self, sign: Sign) {
         // Nobody may listen any more.
         let _ = self.signs.send(sign);
     }

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-pub use gate::{Gate, Sign, Waiting};
+pub use gate::{Gate, Keeper, Sign, Waiting};
 pub use mode::{Counts, Mode, Moment, Trigger};
 
 use super::free_port;
@@ -39,7 +39,7 @@ struct Shared {
     now: watch::Sender<Now>,
     script: Mutex<VecDeque<Mode>>,
     counts: watch::Sender<Counts>,
-    gate: Mutex<Option<gate::Keeper>>,
+    gate: Mutex<Option<Keeper>>,
 }
 
 /// The mode, and how many there were before it.
@@ -126,7 +126,7 @@ impl FaultProxy {
     /// When the proxy does not read PostgreSQL's protocol.
     pub fn gate(&self) -> Gate {
         assert!(self.shared.reads_postgres, "a gate needs FaultProxy::to_postgres");
-        let (keeper, gate) = gate::Keeper::pair();
+        let (keeper, gate) = Keeper::pair();
         *self.shared.gate.lock().unwrap_or_else(PoisonError::into_inner) = Some(keeper);
         gate
     }
@@ -158,7 +158,7 @@ impl Shared {
         self.now.borrow().clone()
     }
 
-    fn keeper(&self) -> Option<gate::Keeper> {
+    fn keeper(&self) -> Option<Keeper> {
         self.gate.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
