@@ -1,4 +1,4 @@
-//! Developer tasks: `cargo xtask lint | docs | deb | services | matrix | simulate | stress | faults | bench`.
+//! Developer tasks: `cargo xtask lint | docs | deb | services | matrix | simulate | stress | faults | soak | bench`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "its output is its purpose")]
 
@@ -22,6 +22,8 @@ const USAGE: &str = "usage:
   cargo xtask stress [--minutes N]        the PostgreSQL store under load while relays die (default 10); prints its figures
   cargo xtask faults [--scale N]          the hazards of the PostgreSQL store in their long forms, and the campaigns, end to end
                                           and of presets, with N times (default 5) the events and faults of a test run; prints their figures
+  cargo xtask soak [--minutes N]          relays with every destination and fault for so long (default 30), end to end; memory, tables
+                                          and statement times must stay level; prints their figures; needs the servers
   cargo xtask bench [engine|sqlite|telemetry|http|dev]   benchmarks, release build; results belong into bench/RESULTS.md
   cargo xtask bench postgres [append|drain|latency|idle|backlog [EVENTS]|scaling]
                                           the same on PostgreSQL: on the server of `services up`, or of POSTROOM_BENCH_PG
@@ -66,6 +68,8 @@ fn main() -> ExitCode {
         ["stress", "--minutes", minutes] if minutes.parse::<u64>().is_ok() => stress(minutes),
         ["faults"] => faults("5"),
         ["faults", "--scale", scale] if scale.parse::<usize>().is_ok_and(|scale| scale > 0) => faults(scale),
+        ["soak"] => soak("30"),
+        ["soak", "--minutes", minutes] if minutes.parse::<u64>().is_ok_and(|minutes| minutes > 0) => soak(minutes),
         ["bench", rest @ ..] if rest.len() <= 3 => {
             let mut call = vec!["run", "--release", "--quiet", "--package", "postroom-bench", "--"];
             call.extend(rest);
@@ -108,6 +112,12 @@ fn faults(scale: &str) -> bool {
         && cargo_with(&restarts, &long)
         && cargo_with(&call, &[("POSTROOM_FAULTS_SCALE", scale)])
         && cargo_with(&presets, &[("POSTROOM_FAULTS_SCALE", scale)])
+}
+
+/// The run that every run of the suite makes for half a minute, for longer.
+fn soak(minutes: &str) -> bool {
+    let call = ["test", "--quiet", "--package", "postroom-e2e", "--test", "soak", "--", "--nocapture"];
+    cargo_with(&call, &[("POSTROOM_SOAK_MINUTES", minutes)])
 }
 
 fn usage() -> bool {

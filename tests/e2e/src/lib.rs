@@ -12,15 +12,18 @@
 )]
 
 mod binary;
+mod brokers;
 mod checker;
 mod consumers;
 mod journal;
 mod judge;
 mod ledger;
+mod level;
 mod producer;
 mod producers;
 mod relays;
 mod running;
+mod samples;
 mod scale;
 mod server;
 mod wait;
@@ -28,15 +31,18 @@ mod watch;
 mod world;
 
 pub use binary::{postroom, target};
+pub use brokers::Brokers;
 pub use checker::{Evidence, Findings};
 pub use consumers::{Receiver, consume, packages, printed};
 pub use journal::{Answer, Follower, Journal, Reception};
 pub use judge::Terms;
 pub use ledger::{Ledger, Written};
+pub use level::{Bound, Series};
 pub use producer::Producer;
 pub use producers::Producers;
 pub use relays::Relays;
 pub use running::Running;
+pub use samples::Samples;
 pub use scale::scale;
 pub use server::Server;
 pub use wait::{until, within};

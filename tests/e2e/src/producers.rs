@@ -2,12 +2,13 @@
 //! are appended.
 //!
 //! One transaction in ten rolls back, and the server may go away at any moment. What became of a commit whose answer was
-//! lost is found out afterwards: its booking is there or not.
+//! lost is found out afterwards: its booking is there or not. One more producer, with keys of its own, has a transaction open
+//! for as long as it is told.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use postroom::postgres::{Postgres, PostgresOptions};
 use postroom::{Event, Outbox};
@@ -44,6 +45,10 @@ struct Shared {
     committed: AtomicUsize,
     delivered: AtomicUsize,
     ahead_max: usize,
+    since: Instant,
+    per_second: usize,
+    /// For how long the next long transaction stays open, until somebody takes it.
+    open_for: Mutex<Option<Duration>>,
 }
 
 impl Producers {
@@ -51,6 +56,15 @@ impl Producers {
     ///
     /// They go as fast as they can until they are `ahead_max` events ahead of what [`Producers::delivered`] was told.
     pub fn start(url: &str, events: usize, ahead_max: usize) -> Self {
+        Self::begin(url, events, ahead_max, 0)
+    }
+
+    /// The same at a steady rate, until they are stopped.
+    pub fn steady(url: &str, per_second: usize) -> Self {
+        Self::begin(url, usize::MAX, 0, per_second)
+    }
+
+    fn begin(url: &str, events: usize, ahead_max: usize, per_second: usize) -> Self {
         let connect: PgConnectOptions = url.parse().unwrap();
         let shared = Arc::new(Shared {
             url: connect.application_name("producer"),
@@ -59,6 +73,9 @@ impl Producers {
             committed: AtomicUsize::new(0),
             delivered: AtomicUsize::new(0),
             ahead_max,
+            since: Instant::now(),
+            per_second,
+            open_for: Mutex::default(),
         });
         let (url, of_work) = (url.to_owned(), Arc::clone(&shared));
         let work = thread::spawn(move || {
@@ -76,6 +93,16 @@ impl Producers {
     /// Tells them how many events have been delivered.
     pub fn delivered(&self, events: usize) {
         self.shared.delivered.store(events, Ordering::Relaxed);
+    }
+
+    /// Has them append so many more as fast as they can.
+    pub fn burst(&self, events: usize) {
+        self.shared.delivered.fetch_add(events, Ordering::Relaxed);
+    }
+
+    /// Has a transaction append to keys of its own and stay open for so long before it ends.
+    pub fn stay_open(&self, length: Duration) {
+        *self.shared.open_for() = Some(length);
     }
 
     /// Who holds the lanes, how far they are and what every session is doing: for a campaign that has stalled.
@@ -108,9 +135,14 @@ impl Producers {
         self.work.is_finished()
     }
 
+    /// Tells them to end what they are at and begin nothing more.
+    pub fn finish(&self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+    }
+
     /// Stops them; their ledger agrees with their business.
     pub fn stop(self) -> Ledger {
-        self.shared.stop.store(true, Ordering::Relaxed);
+        self.finish();
         self.work.join().unwrap()
     }
 }
@@ -121,7 +153,13 @@ impl Shared {
     }
 
     fn is_ahead(&self) -> bool {
-        self.committed.load(Ordering::Relaxed) > self.delivered.load(Ordering::Relaxed).saturating_add(self.ahead_max)
+        let by_now = self.since.elapsed().as_secs_f64() * self.per_second as f64;
+        let more = self.delivered.load(Ordering::Relaxed).saturating_add(self.ahead_max);
+        self.committed.load(Ordering::Relaxed) > more.saturating_add(by_now as usize)
+    }
+
+    fn open_for(&self) -> std::sync::MutexGuard<'_, Option<Duration>> {
+        self.open_for.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -134,13 +172,12 @@ async fn produce(url: &str, shared: Arc<Shared>) -> Ledger {
     .execute(&mut connection)
     .await
     .unwrap();
-    let each = (0..PRODUCERS).map(|_| {
-        let producer =
-            Producer { store: store.clone(), shared: Arc::clone(&shared), connection: None, ledger: Ledger::default() };
-        tokio::spawn(producer.run())
-    });
+    let producer =
+        || Producer { store: store.clone(), shared: Arc::clone(&shared), connection: None, ledger: Ledger::default() };
+    let mut each: Vec<_> = (0..PRODUCERS).map(|_| tokio::spawn(producer().run())).collect();
+    each.push(tokio::spawn(producer().run_slowly()));
     let mut ledger = Ledger::default();
-    for producer in each.collect::<Vec<_>>() {
+    for producer in each {
         ledger.add(producer.await.unwrap());
     }
     let mut connection = connected(&shared.url).await;
@@ -163,26 +200,34 @@ impl Producer {
             if self.shared.is_ahead() {
                 tokio::time::sleep(AHEAD).await;
             } else {
-                self.one().await;
+                self.one(&keys(), Duration::ZERO).await;
             }
         }
         self.ledger
     }
 
-    /// One transaction and what became of it.
-    async fn one(&mut self) {
+    /// Whoever has a key of an open transaction waits for its end, so that its keys are nobody else's.
+    async fn run_slowly(mut self) -> Ledger {
+        let keys: Vec<String> = (0..TOGETHER_MAX).map(|number| format!("slow-{number}")).collect();
+        while self.shared.goes_on() {
+            let length = self.shared.open_for().take();
+            match length {
+                Some(length) => self.one(&keys, length).await,
+                None => tokio::time::sleep(AWAY).await,
+            }
+        }
+        self.ledger
+    }
+
+    /// One transaction, which ends so long after its last statement, and what became of it.
+    async fn one(&mut self, keys: &[String], open: Duration) {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => connected(&self.shared.url).await,
         };
-        let mut numbers: Vec<u32> = (0..fastrand::usize(1..=TOGETHER_MAX)).map(|_| fastrand::u32(..KEYS)).collect();
-        // In one order everywhere, so that two of them never wait for each other.
-        numbers.sort_unstable();
-        numbers.dedup();
-        let keys: Vec<String> = numbers.iter().map(|number| format!("account-{number:03}")).collect();
         let booking = postroom::new_id();
         let mut written = Vec::new();
-        let committed = match transact(&self.store, &mut connection, &keys, &booking, &mut written).await {
+        let committed = match transact(&self.store, &mut connection, keys, &booking, open, &mut written).await {
             Ok(committed) => {
                 self.connection = Some(connection);
                 committed
@@ -199,12 +244,21 @@ impl Producer {
     }
 }
 
+/// Some keys, in one order everywhere, so that two producers never wait for each other.
+fn keys() -> Vec<String> {
+    let mut numbers: Vec<u32> = (0..fastrand::usize(1..=TOGETHER_MAX)).map(|_| fastrand::u32(..KEYS)).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers.iter().map(|number| format!("account-{number:03}")).collect()
+}
+
 /// The counters move, the booking is made, the events are appended: all or nothing. Whether it was committed.
 async fn transact(
     store: &Postgres,
     connection: &mut PgConnection,
     keys: &[String],
     booking: &str,
+    open: Duration,
     written: &mut Vec<Written>,
 ) -> Result<bool, Box<dyn std::error::Error + Send + Sync>> {
     let mut tx = connection.begin().await?;
@@ -220,6 +274,7 @@ async fn transact(
     }
     sqlx::query("insert into booking (id) values ($1)").bind(booking).execute(&mut *tx).await?;
     let appended = store.append_many(&mut tx, &events).await?;
+    tokio::time::sleep(open).await;
     if fastrand::u32(..10) == 0 {
         tx.rollback().await?;
         return Ok(false);

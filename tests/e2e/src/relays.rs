@@ -44,6 +44,19 @@ impl<'w> Relays<'w> {
         (&self.names[&pid], pid)
     }
 
+    /// The processes.
+    pub fn all(&self) -> &[Running] {
+        &self.all
+    }
+
+    /// Where one answers over HTTP, once it does.
+    pub fn address(&self, which: usize) -> Option<String> {
+        let log = self.world.log(self.who(which).0);
+        let line = log.lines().find(|line| line.contains("answers over HTTP"))?;
+        let line: Value = serde_json::from_str(line).unwrap();
+        line["address"].as_str().map(str::to_owned)
+    }
+
     /// Which one handed over last. Several may have deliveries on their way, on different routes or lanes.
     pub fn active(&self) -> usize {
         let last = self.world.journal().read().last().map(|r| r.relay);
