@@ -71,14 +71,19 @@ impl Look {
     fn server(&mut self, options: &RedisOptions, info: &HashMap<String, String>) {
         let of = |name: &str| info.get(name).map_or("", String::as_str);
         let replicas: u32 = of("connected_slaves").parse().unwrap_or(0);
-        let (server, version) = (self.connection.server.clone(), of("redis_version"));
+        // Valkey says as which Redis it behaves, too.
+        let program = match of("valkey_version") {
+            "" => format!("Redis {}", of("redis_version")),
+            version => format!("Valkey {version}"),
+        };
+        let server = self.connection.server.clone();
         if of("role") == "slave" {
             let why = format!(
-                "{server} is Redis {version} and a replica, which takes no events; give the URL of the primary"
+                "{server} is {program} and a replica, which takes no events; give the URL of the primary"
             );
             self.findings.push(Finding::Problem(Failure::unavailable("redis.read_only", why)));
         } else {
-            self.fine(format!("{server} is Redis {version} with {replicas} replicas"));
+            self.fine(format!("{server} is {program} with {replicas} replicas"));
         }
         if of("cluster_enabled") == "1" {
             let next =

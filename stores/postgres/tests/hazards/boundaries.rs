@@ -28,7 +28,7 @@ impl Held {
                 match sign {
                     // Dropped with the test, it goes on.
                     Sign::Waits(waiting) if waiting.text.contains(text) => drop(hold.send(waiting)),
-                    Sign::Waits(waiting) => waiting.go_on(),
+                    Sign::Waits(waiting) => drop(waiting.go_on()),
                     _ => {}
                 }
             }
@@ -82,7 +82,7 @@ async fn a_blocker_settled_between_two_questions_of_one_take_lets_nobody_overtak
         let take = loop {
             tokio::select! {
                 take = &mut look => break take.unwrap(),
-                Some(waiting) = held.recv() => waiting.go_on(),
+                Some(waiting) = held.recv() => drop(waiting.go_on()),
             }
         };
         order.extend(take.deliveries.iter().map(|one| one.event.id.clone()));

@@ -26,9 +26,13 @@ async fn check(options: RedisOptions) -> Vec<String> {
 async fn server_durability_stream_and_rights_are_shown() {
     let stream = Stream::new();
     let (name, port) = (&stream.name, stream.port);
+    let info: String = ask(port, "INFO server").await;
+    let told = |name: &str| info.lines().find_map(|line| line.strip_prefix(&format!("{name}_version:")));
+    let program = told("valkey").map(|version| format!("Valkey {version}"));
+    let program = program.unwrap_or_else(|| format!("Redis {}", told("redis").unwrap()));
     let expected = |about: &str| {
         [
-            format!("redis://127.0.0.1:{port} is Redis 7.0.15 with 0 replicas"),
+            format!("redis://127.0.0.1:{port} is {program} with 0 replicas"),
             "a crash of the server may lose the last second or two (appendfsync everysec)".to_owned(),
             format!("stream {name} {about}"),
             format!("the user may write to {name}"),
