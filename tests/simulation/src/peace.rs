@@ -8,6 +8,7 @@ use postroom_core::{Event, Selection};
 use crate::Report;
 use crate::destination::{Answer, answer, lock};
 use crate::ledger::Written;
+use crate::relay::Process;
 use crate::schedule::Run;
 
 /// Rounds in which everything must come to its end once all faults are over.
@@ -145,6 +146,8 @@ impl Run {
             violations.extend(differences.map(|one| format!("P8: verify: {one}")));
         }
         if !violations.is_empty() {
+            let stand: Vec<String> = self.relays.iter().map(Process::stands).collect();
+            self.trace.extend(stand);
             for route in desk.routes().await.expect("routes can be listed") {
                 self.say(format!("in the end: {:?} {:?}", route.status, route.lanes));
             }

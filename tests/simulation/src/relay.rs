@@ -148,6 +148,13 @@ impl Process {
         self.blocked.extend(&self.asked);
     }
 
+    /// What it is doing, for a trace.
+    pub(crate) fn stands(&self) -> String {
+        let waiting: Vec<&str> = self.waiting.iter().map(|(_, waiting)| waiting.text.as_str()).collect();
+        let (asked, blocked, flights) = (&self.asked, &self.blocked, lock(&self.flights).len());
+        format!("{}: at the gate {waiting:?}, asked {asked:?}, blocked {blocked:?}, {flights} on their way", self.name)
+    }
+
     /// Whether something of it waits for a lock.
     pub(crate) fn is_blocked(&self) -> bool {
         !self.blocked.is_empty()

@@ -296,17 +296,20 @@ impl Run {
 
     pub(crate) async fn let_all_go(&mut self) {
         for _ in 0..200 {
+            // What seemed to wait for a lock may only be slow: it gets its time before the clock moves again.
+            self.relays.iter_mut().for_each(Process::may_be_free);
             self.settle_down().await;
-            let mut any = false;
+            let mut gone = Vec::new();
             for relay in self.relays.iter_mut().filter(|relay| !relay.is_frozen()) {
                 while !relay.waiting.is_empty() {
-                    relay.let_go(0);
-                    any = true;
+                    let text = relay.let_go(0);
+                    gone.push(format!("{}: {}", relay.name, words(&text)));
                 }
             }
-            if !any {
+            if gone.is_empty() {
                 return;
             }
+            self.trace.append(&mut gone);
         }
     }
 }
