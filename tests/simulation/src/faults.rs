@@ -54,7 +54,7 @@ impl Run {
 
     /// Lets leases of the dead run out, while the living renew theirs and the destination takes everything. Something that is due
     /// is handed over by then (P7).
-    async fn recover(&mut self, what: &str) {
+    pub(crate) async fn recover(&mut self, what: &str) {
         self.make_way().await;
         let before = lock(&self.ledger).handed_in_all();
         let quarters = [self.plan.lease / 4; 4];

@@ -60,7 +60,7 @@ impl Run {
     }
 
     /// Lets everything happen that can, answers what is on its way, and moves the clock on.
-    async fn round(&mut self, round: usize, said: impl Fn(&str) -> Answer) {
+    pub(crate) async fn round(&mut self, round: usize, said: impl Fn(&str) -> Answer) {
         self.let_all_go().await;
         for relay in 0..self.relays.len() {
             let flights = std::mem::take(&mut *lock(&self.relays[relay].flights));
