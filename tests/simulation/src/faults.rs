@@ -39,7 +39,8 @@ impl Run {
 
     /// A relay stands still for longer than its lease, then goes on as if nothing had been.
     pub(crate) async fn freeze(&mut self) {
-        if self.relays.len() < 2 {
+        // Somebody else must be there who goes on.
+        if self.relays.iter().filter(|relay| !relay.is_stopping()).count() < 2 {
             self.start_relay().await;
         }
         let Some(relay) = self.any_relay() else { return };

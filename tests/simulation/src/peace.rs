@@ -1,5 +1,6 @@
 //! Peace: all faults end, everything must come to its end, and the checker compares the store with the ledger.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use postroom_core::view::DeliveryRow;
@@ -79,7 +80,8 @@ impl Run {
     async fn crowd(&mut self) {
         self.say("a crowd of bad events");
         for (event_type, count) in [("poison", CROWD), ("order", HEALTHY)] {
-            let mut tx = self.site.begin().await;
+            let site = Arc::clone(&self.site);
+            let mut tx = self.through(async move { site.begin().await }).await;
             let mut ids = Vec::new();
             for n in 0..count {
                 let (id, key) = (format!("{event_type}-{n}"), format!("{event_type}-{n}"));

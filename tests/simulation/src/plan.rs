@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use postroom_core::OnFailure;
 
-use crate::scenes::Scene;
+use crate::scenes::{RETRY, Scene};
 
 /// The shape of one run.
 #[derive(Debug, Clone)]
@@ -28,6 +28,8 @@ pub(crate) struct Plan {
     /// How often each kind of step comes.
     pub(crate) weights: Weights,
     pub(crate) lease: Duration,
+    /// The first and the longest pause before another try.
+    pub(crate) retry: (Duration, Duration),
     /// Whether many bad events come at once in the end.
     pub(crate) crowd: bool,
     /// What is played before the steps.
@@ -90,6 +92,7 @@ impl Plan {
             lost: pick(rng, &[0, 100, 500]),
             weights,
             lease: Duration::from_mins(10),
+            retry: (Duration::from_millis(20), Duration::from_millis(200)),
             crowd,
             scene: None,
         }
@@ -117,9 +120,10 @@ impl Plan {
         match scene {
             Scene::BlockerLeaves | Scene::Newcomer => self.lanes = 1,
             Scene::TurnOfTheRing | Scene::TurnAndJoin => self.lanes = 2,
-            Scene::RetriesAreDue => (self.take_rows, self.in_flight_max) = (2, 2),
+            Scene::RetriesAreDue => (self.take_rows, self.retry) = (2, (RETRY, RETRY)),
             Scene::Restarts => self.in_flight_max = 2,
-            Scene::SetBack | Scene::StandsStill => {}
+            Scene::StandsStill => self.in_flight_max = 2,
+            Scene::SetBack => {}
         }
         self
     }

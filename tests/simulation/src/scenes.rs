@@ -19,6 +19,8 @@ const SEGMENT: Duration = Duration::from_secs(1);
 /// Events that fail, and the takes in which a fresh one beside them comes at the latest.
 const BAD: usize = 40;
 const TAKES: usize = 6;
+/// When they are tried again.
+pub(crate) const RETRY: Duration = Duration::from_secs(10);
 /// How far a clock is set back: further than a lease.
 const SET_BACK: Duration = Duration::from_hours(1);
 /// How often relays are restarted while rows are claimed: more often than rows may be claimed in vain.
@@ -41,7 +43,7 @@ pub(crate) enum Scene {
     Restarts,
     /// The holder dies, and the clock is set back.
     SetBack,
-    /// The holder stands still for longer than its lease, then settles what it had.
+    /// The holder stands still for longer than its lease, then settles what it had; and the next holder dies.
     StandsStill,
 }
 
@@ -51,9 +53,9 @@ impl Run {
         match scene {
             Scene::BlockerLeaves => self.blocker_leaves().await,
             Scene::Newcomer => self.newcomer().await,
-            Scene::TurnOfTheRing => self.turn_of_the_ring().await,
+            Scene::TurnOfTheRing => self.turn_of_the_ring(1).await,
             Scene::TurnAndJoin => {
-                self.turn_of_the_ring().await;
+                self.turn_of_the_ring(2).await;
                 self.start_relay().await;
             }
             Scene::RetriesAreDue => self.retries_are_due().await,
@@ -77,13 +79,13 @@ impl Run {
         self.let_all_go().await;
         // Takes go on while a settle is written.
         self.answer_to(&first, Answer::Yes);
-        self.until_held(BEGINS, None).await;
+        self.until_held(BEGINS, BEGINS).await;
         self.end(0, Written::Committed).await;
         let last = self.put("k0").await;
         // The first question is about the late event; the second, about the last one, waits while the settle commits.
-        for _ in 0..2 {
-            self.until_held(ASKS_WHAT_IS_BLOCKED, Some(BEGINS)).await;
-        }
+        self.until_held(ASKS_WHAT_IS_BLOCKED, BEGINS).await;
+        self.pass(ASKS_WHAT_IS_BLOCKED);
+        self.until_held(ASKS_WHAT_IS_BLOCKED, BEGINS).await;
         self.all_but(ASKS_WHAT_IS_BLOCKED).await;
         self.say(format!("{late} is late, {last} follows, {first} is settled"));
         self.let_all_go().await;
@@ -99,8 +101,8 @@ impl Run {
         self.end(0, Written::Committed).await;
     }
 
-    /// Reads for two turns of the ring, so that old partitions are left out, then not for one.
-    async fn turn_of_the_ring(&mut self) {
+    /// Reads for two turns of the ring, so that old partitions are left out, then not for so many.
+    async fn turn_of_the_ring(&mut self, turns: u16) {
         for _ in 0..2 * PARTITIONS {
             self.some_of_each_lane().await;
             // Each look may leave one more partition out.
@@ -109,7 +111,7 @@ impl Run {
             }
             self.tick(SEGMENT).await;
         }
-        for _ in 0..PARTITIONS {
+        for _ in 0..turns * PARTITIONS {
             self.some_of_each_lane().await;
             self.tick(SEGMENT).await;
         }
@@ -129,13 +131,14 @@ impl Run {
         }
         self.end(0, Written::Committed).await;
         let mut failed = 0;
-        while failed < ROUNDS && lock(&self.ledger).entries.values().any(|entry| entry.transient == 0) {
+        while failed < 2 * ROUNDS && lock(&self.ledger).entries.values().any(|entry| entry.transient == 0) {
             self.round(failed, |_| Answer::Transient).await;
             failed += 1;
         }
         self.let_all_go().await;
         let fresh = self.put("k0").await;
-        self.tick(SEGMENT).await;
+        // All of them are due now, and nobody has looked.
+        self.tick(2 * RETRY).await;
         let mut takes = 0;
         while lock(&self.ledger).entries.get(&fresh).is_some_and(|entry| entry.handed == 0) {
             for relay in &self.relays {
@@ -196,13 +199,18 @@ impl Run {
         self.start_relay().await;
         self.costly += 1;
         self.relays[0].freeze();
-        for _ in 0..3 {
+        for _ in 0..8 {
             self.put("k1").await;
         }
         self.recover("a relay stood still").await;
         self.relays[0].thaw();
         self.answer_to(&first, Answer::Yes);
         self.let_all_go().await;
+        // Whoever comes next goes by what is written.
+        self.costly += 1;
+        let holder = self.relays.swap_remove(1);
+        holder.kill();
+        drop(holder);
         self.put("k2").await;
     }
 
@@ -247,21 +255,28 @@ impl Run {
         }
     }
 
-    /// Lets statements go on, one after the other, until another one of these waits. Some may have to wait all the time.
-    async fn until_held(&mut self, part: &str, but: Option<&str>) {
+    /// Lets statements go on, one after the other, until one of these waits. Others have to wait all the time.
+    async fn until_held(&mut self, part: &str, but: &str) {
         for _ in 0..10 * ROUNDS {
-            let Some(text) = self.one_but(but).await else {
-                self.tick(TICK).await;
-                continue;
-            };
             self.settle_down().await;
-            let waiting = |relay: &Process| relay.waiting.iter().any(|(_, waiting)| waiting.text.contains(part));
-            if self.relays.iter().any(waiting) {
-                self.say(format!("after {text}: {part} waits"));
+            if self.relays.iter().any(|relay| relay.at_the_gate(part).is_some()) {
                 return;
+            }
+            if self.one_but(Some(but)).await.is_none() {
+                self.tick(TICK).await;
             }
         }
         self.say(format!("nobody asks {part}"));
+    }
+
+    /// Lets such a statement go on.
+    fn pass(&mut self, part: &str) {
+        for relay in &mut self.relays {
+            if let Some(which) = relay.at_the_gate(part) {
+                relay.let_go(which);
+                return;
+            }
+        }
     }
 
     /// Lets one statement go on that is not one of those; says which.
