@@ -56,7 +56,11 @@ impl Run {
             Scene::TurnOfTheRing => self.turn_of_the_ring(1).await,
             Scene::TurnAndJoin => {
                 self.turn_of_the_ring(2).await;
+                // The first one finds out before it reads again.
+                self.relays[0].freeze();
                 self.start_relay().await;
+                self.let_all_go().await;
+                self.relays[0].thaw();
             }
             Scene::RetriesAreDue => self.retries_are_due().await,
             Scene::Restarts => self.restarts().await,
@@ -141,10 +145,7 @@ impl Run {
         self.tick(2 * RETRY).await;
         let mut takes = 0;
         while lock(&self.ledger).entries.get(&fresh).is_some_and(|entry| entry.handed == 0) {
-            for relay in &self.relays {
-                let flights = std::mem::take(&mut *lock(&relay.flights));
-                flights.into_iter().for_each(|outbound| answer(&self.ledger, outbound, Answer::Transient));
-            }
+            self.answer_all(Answer::Transient);
             match self.one_but(None).await {
                 Some(text) => takes += usize::from(text.contains(self.site.take_begins())),
                 None => self.tick(Duration::from_millis(1)).await,
@@ -168,11 +169,11 @@ impl Run {
                 self.tick(TICK).await;
             }
             self.relays.iter_mut().for_each(Process::ask_to_stop);
-            for _ in 0..ROUNDS {
-                self.deliver_all().await;
-                if self.relays.iter().all(Process::has_ended) {
-                    break;
-                }
+            while !self.relays.iter().all(Process::has_ended) {
+                self.let_all_go().await;
+                self.answer_all(Answer::Yes);
+                self.tick(TICK).await;
+                self.settle_down().await;
             }
             self.bury().await;
         }
@@ -246,6 +247,13 @@ impl Run {
             break;
         }
         self.say(format!("{id} → {said:?}"));
+    }
+
+    fn answer_all(&self, said: Answer) {
+        for relay in &self.relays {
+            let flights = std::mem::take(&mut *lock(&relay.flights));
+            flights.into_iter().for_each(|outbound| answer(&self.ledger, outbound, said));
+        }
     }
 
     /// Lets everything happen and delivers what comes.
