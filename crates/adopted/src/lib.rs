@@ -6,6 +6,8 @@
 mod catalogue;
 mod desk;
 mod examine;
+#[doc(hidden)]
+pub mod faults;
 mod ground;
 pub mod guess;
 mod inbox;

@@ -29,7 +29,10 @@ mod desk;
 mod error;
 mod events;
 mod examine;
+#[doc(hidden)]
+pub mod faults;
 #[cfg(feature = "broken")]
+#[doc(hidden)]
 pub mod gate;
 #[cfg(not(feature = "broken"))]
 mod gate;

@@ -39,7 +39,8 @@ impl Run {
 
     /// A relay stands still for longer than its lease, then goes on as if nothing had been.
     pub(crate) async fn freeze(&mut self) {
-        if self.relays.len() < 2 {
+        // Somebody else must be there who goes on.
+        if self.relays.iter().filter(|relay| !relay.is_stopping()).count() < 2 {
             self.start_relay().await;
         }
         let Some(relay) = self.any_relay() else { return };
@@ -54,7 +55,7 @@ impl Run {
 
     /// Lets leases of the dead run out, while the living renew theirs and the destination takes everything. Something that is due
     /// is handed over by then (P7).
-    async fn recover(&mut self, what: &str) {
+    pub(crate) async fn recover(&mut self, what: &str) {
         self.make_way().await;
         let before = lock(&self.ledger).handed_in_all();
         let quarters = [self.plan.lease / 4; 4];

@@ -16,6 +16,7 @@ mod peace;
 mod plan;
 mod producers;
 mod relay;
+mod scenes;
 mod schedule;
 mod sites;
 
@@ -25,8 +26,9 @@ use std::sync::Arc;
 pub use controls::controls;
 use plan::Plan;
 use postroom_conformance::layouts::Sample;
-pub use postroom_postgres::faults::Fault;
+use postroom_conformance::servers::Cluster;
 use postroom_testing::ManualClock;
+use scenes::Scene;
 use schedule::Run;
 use sites::{AdoptedSite, PostgresSite, Site, SqliteSite};
 
@@ -72,6 +74,14 @@ pub struct Report {
     pub trace: Vec<String>,
 }
 
+impl Report {
+    /// Of a run that ended by a panic.
+    pub fn cut_short(seed: u64) -> Self {
+        let violations = vec!["the run ended by a panic".to_owned()];
+        Self { seed, violations, committed: 0, handed: 0, steps: 0, plan: String::new(), trace: Vec::new() }
+    }
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "seed {}: {}", self.seed, self.plan)?;
@@ -87,32 +97,28 @@ impl fmt::Display for Report {
 
 /// Runs one schedule.
 pub fn run(under: Under, seed: u64) -> Report {
-    run_with(under, seed, None)
+    run_with(under, seed, None, None)
 }
 
-/// Runs one schedule of a kind in which this old fault can show, with the fault put back or as a comparison without it. The fault is
-/// there for the whole process: one run at a time.
-pub fn run_for(under: Under, seed: u64, fault: Fault, put_back: bool) -> Report {
-    postroom_postgres::faults::put_back(put_back.then_some(fault));
-    let report = run_with(under, seed, Some(fault));
-    postroom_postgres::faults::put_back(None);
-    report
-}
-
-fn run_with(under: Under, seed: u64, showing: Option<Fault>) -> Report {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(async {
+/// Runs one schedule that begins with a scene, on a server of its own if there is one.
+fn run_with(under: Under, seed: u64, scene: Option<Scene>, alone: Option<&Cluster>) -> Report {
+    runtime().block_on(async {
         let mut rng = fastrand::Rng::with_seed(seed);
-        let mut plan = Plan::new(&mut rng).showing(showing);
+        let mut plan = Plan::new(&mut rng).playing(scene);
         if under == Under::Adopted && sites::kind(seed) == Sample::Locks {
             plan = plan.by_the_servers_clock();
         }
         let clock = ManualClock::new();
-        let site: Arc<dyn Site> = match under {
-            Under::Postgres => Arc::new(PostgresSite::new(plan.lanes, &clock).await),
-            Under::Adopted => Arc::new(AdoptedSite::new(sites::kind(seed), &plan).await),
-            Under::Sqlite => Arc::new(SqliteSite::new(&clock).await),
+        let site: Arc<dyn Site> = match (under, alone) {
+            (Under::Postgres, None) => Arc::new(PostgresSite::new(plan.lanes, &clock).await),
+            (Under::Postgres, Some(cluster)) => Arc::new(PostgresSite::alone(plan.lanes, &clock, cluster).await),
+            (Under::Adopted, _) => Arc::new(AdoptedSite::new(sites::kind(seed), &plan).await),
+            (Under::Sqlite, _) => Arc::new(SqliteSite::new(&clock).await),
         };
         Run::new(seed, rng, plan, clock, site).run().await
     })
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
 }

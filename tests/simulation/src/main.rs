@@ -33,7 +33,7 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     if let Some(fault) = faults {
-        let caught = controls((fault != "all").then_some(fault), |line| println!("{line}"));
+        let caught = controls(under, (fault != "all").then_some(fault), |line| println!("{line}"));
         return if caught { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
     if all(under, from, seeds) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -49,7 +49,8 @@ fn all(under: Under, from: u64, seeds: u64) -> bool {
             if seed >= from + seeds {
                 return failed;
             }
-            let report = run(under, seed);
+            // Whatever a run dies of, the others go on, and its seed is told.
+            let report = std::panic::catch_unwind(|| run(under, seed)).unwrap_or_else(|_| Report::cut_short(seed));
             committed.fetch_add(report.committed, Ordering::Relaxed);
             handed.fetch_add(report.handed, Ordering::Relaxed);
             if !report.violations.is_empty() {
@@ -61,7 +62,10 @@ fn all(under: Under, from: u64, seeds: u64) -> bool {
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let mut failed: Vec<Report> = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..cores).map(|_| scope.spawn(worker)).collect();
-        workers.into_iter().flat_map(|worker| worker.join().unwrap_or_default()).collect()
+        workers
+            .into_iter()
+            .flat_map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
     });
     failed.sort_by_key(|report| report.seed);
     for report in &failed {

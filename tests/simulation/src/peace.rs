@@ -1,5 +1,6 @@
 //! Peace: all faults end, everything must come to its end, and the checker compares the store with the ledger.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use postroom_core::view::DeliveryRow;
@@ -8,6 +9,7 @@ use postroom_core::{Event, Selection};
 use crate::Report;
 use crate::destination::{Answer, answer, lock};
 use crate::ledger::Written;
+use crate::relay::Process;
 use crate::schedule::Run;
 
 /// Rounds in which everything must come to its end once all faults are over.
@@ -59,7 +61,7 @@ impl Run {
     }
 
     /// Lets everything happen that can, answers what is on its way, and moves the clock on.
-    async fn round(&mut self, round: usize, said: impl Fn(&str) -> Answer) {
+    pub(crate) async fn round(&mut self, round: usize, said: impl Fn(&str) -> Answer) {
         self.let_all_go().await;
         for relay in 0..self.relays.len() {
             let flights = std::mem::take(&mut *lock(&self.relays[relay].flights));
@@ -78,7 +80,8 @@ impl Run {
     async fn crowd(&mut self) {
         self.say("a crowd of bad events");
         for (event_type, count) in [("poison", CROWD), ("order", HEALTHY)] {
-            let mut tx = self.site.begin().await;
+            let site = Arc::clone(&self.site);
+            let mut tx = self.through(async move { site.begin().await }).await;
             let mut ids = Vec::new();
             for n in 0..count {
                 let (id, key) = (format!("{event_type}-{n}"), format!("{event_type}-{n}"));
@@ -145,6 +148,8 @@ impl Run {
             violations.extend(differences.map(|one| format!("P8: verify: {one}")));
         }
         if !violations.is_empty() {
+            let stand: Vec<String> = self.relays.iter().map(Process::stands).collect();
+            self.trace.extend(stand);
             for route in desk.routes().await.expect("routes can be listed") {
                 self.say(format!("in the end: {:?} {:?}", route.status, route.lanes));
             }

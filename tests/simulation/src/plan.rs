@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use postroom_core::OnFailure;
-use postroom_postgres::faults::Fault;
+
+use crate::scenes::{RETRY, Scene};
 
 /// The shape of one run.
 #[derive(Debug, Clone)]
@@ -27,8 +28,12 @@ pub(crate) struct Plan {
     /// How often each kind of step comes.
     pub(crate) weights: Weights,
     pub(crate) lease: Duration,
+    /// The first and the longest pause before another try.
+    pub(crate) retry: (Duration, Duration),
     /// Whether many bad events come at once in the end.
     pub(crate) crowd: bool,
+    /// What is played before the steps.
+    pub(crate) scene: Option<Scene>,
 }
 
 /// How often each kind of step comes, beside the others.
@@ -87,7 +92,9 @@ impl Plan {
             lost: pick(rng, &[0, 100, 500]),
             weights,
             lease: Duration::from_mins(10),
+            retry: (Duration::from_millis(20), Duration::from_millis(200)),
             crowd,
+            scene: None,
         }
     }
 
@@ -103,27 +110,20 @@ impl Plan {
         self
     }
 
-    /// The plan of a run in which this fault can show.
-    pub(crate) fn showing(mut self, fault: Option<Fault>) -> Self {
-        let Some(fault) = fault else { return self };
+    /// The plan of a run that plays a scene, without faults beside it.
+    pub(crate) fn playing(mut self, scene: Option<Scene>) -> Self {
+        let Some(scene) = scene else { return self };
         self.weights =
             Weights { cut: 0, crash: 0, freeze: 0, restart: 0, pause: 0, prune: 0, numbers: 0, ..self.weights };
-        match fault {
-            Fault::ParkedIsForgotten => {
-                (self.lanes, self.relays, self.keys, self.take_rows, self.attempts) = (1, 1, 2, 20, 9);
-                (self.transient, self.permanent, self.in_flight_max, self.steps, self.events) =
-                    (4_000, 0, 16, 1_500, 250);
-                self.weights =
-                    Weights { statement: 600, answer: 200, produce: 250, tick: 60, segments: 0, ..self.weights };
-            }
-            Fault::SegmentsByPlace => (self.relays, self.weights.segments) = (1, 20),
-            Fault::DrawnTooLate => (self.lanes, self.relays, self.weights.produce) = (3, 1, 300),
-            Fault::RetriesFirst => {
-                (self.crowd, self.take_rows, self.attempts, self.in_flight_max, self.steps) = (true, 2, 1_000, 2, 20);
-            }
-            Fault::ReadCountsAsPassed => {
-                (self.lanes, self.relays, self.weights.segments, self.weights.restart) = (2, 2, 20, 8);
-            }
+        (self.relays, self.take_rows, self.in_flight_max, self.attempts) = (1, 20, 16, 9);
+        (self.crowd, self.steps, self.scene) = (false, 20, Some(scene));
+        match scene {
+            Scene::BlockerLeaves | Scene::Newcomer => self.lanes = 1,
+            Scene::TurnOfTheRing | Scene::TurnAndJoin => self.lanes = 2,
+            Scene::RetriesAreDue => (self.take_rows, self.retry) = (2, (RETRY, RETRY)),
+            Scene::Restarts => self.in_flight_max = 2,
+            Scene::StandsStill => self.in_flight_max = 2,
+            Scene::SetBack => {}
         }
         self
     }

@@ -29,9 +29,7 @@ impl Run {
         }
         if self.producers.is_empty() || (self.producers.len() < self.site.traits().writers && self.rng.u8(0..3) == 0) {
             if self.appended < self.plan.events {
-                let site = Arc::clone(&self.site);
-                let tx = self.through(async move { site.begin().await }).await;
-                self.producers.push(Producer { tx, keys: Vec::new(), ids: Vec::new(), since: None, prepared: false });
+                self.begin().await;
                 self.append(self.producers.len() - 1).await;
             }
             return;
@@ -67,35 +65,55 @@ impl Run {
         }
     }
 
+    /// Another producer begins.
+    pub(crate) async fn begin(&mut self) {
+        let site = Arc::clone(&self.site);
+        let tx = self.through(async move { site.begin().await }).await;
+        self.producers.push(Producer { tx, keys: Vec::new(), ids: Vec::new(), since: None, prepared: false });
+    }
+
     async fn append(&mut self, which: usize) {
         let key = format!("k{}", self.rng.u64(0..self.plan.keys));
         // Writers of a key come one after the other: that is what order is promised for.
         let busy = self.producers.iter().enumerate().any(|(n, producer)| n != which && producer.keys.contains(&key));
         let key = if self.rng.u8(0..12) == 0 || busy { None } else { Some(key) };
-        self.appended += 1;
-        let id = format!("e{:03}", self.appended);
         let event_type = if self.rng.u8(0..25) == 0 { "poison" } else { "order" };
         let delayed = self.rng.u8(0..25) == 0 && self.site.traits().delays;
+        let wait = delayed.then(|| Duration::from_millis(self.rng.u64(1..2000)));
+        self.append_one(which, key.as_deref(), event_type, wait).await;
+    }
+
+    /// Appends an ordinary event of this key; returns its id.
+    pub(crate) async fn append_of(&mut self, which: usize, key: Option<&str>) -> String {
+        self.append_one(which, key, "order", None).await
+    }
+
+    async fn append_one(
+        &mut self,
+        which: usize,
+        key: Option<&str>,
+        event_type: &str,
+        wait: Option<Duration>,
+    ) -> String {
+        self.appended += 1;
+        let id = format!("e{:03}", self.appended);
         let mut event = Event::new(event_type).id(id.as_str());
-        if let Some(key) = &key {
-            event = event.key(key.as_str());
+        if let Some(key) = key {
+            event = event.key(key);
         }
-        if delayed {
-            let wait = Duration::from_millis(self.rng.u64(1..2000));
+        if let Some(wait) = wait {
             let at = postroom_core::Clock::now(&self.clock).checked_add(wait).expect("a time of this century");
             event = event.available_at(at);
         }
-        lock(&self.ledger).append(&id, key.as_deref(), delayed);
-        let mut producer = self.producers.swap_remove(which);
+        lock(&self.ledger).append(&id, key, wait.is_some());
+        let mut producer = self.producers.remove(which);
         self.through(producer.tx.append(&event)).await;
         producer.ids.push(id.clone());
-        producer.keys.extend(key.clone());
-        self.producers.push(producer);
-        self.say(format!(
-            "producer {which}: {id} of {}{}",
-            key.as_deref().unwrap_or("no key"),
-            if delayed { ", later" } else { "" }
-        ));
+        producer.keys.extend(key.map(str::to_owned));
+        self.producers.insert(which, producer);
+        let later = if wait.is_some() { ", later" } else { "" };
+        self.say(format!("producer {which}: {id} of {}{later}", key.unwrap_or("no key")));
+        id
     }
 
     pub(crate) async fn end(&mut self, which: usize, how: Written) {

@@ -66,7 +66,7 @@ impl Process {
             definition: route.clone(),
             transport: Arc::new(road),
             retry: RetryPolicy {
-                delays: Delays::Exponential { base: Duration::from_millis(20), max: Duration::from_millis(200) },
+                delays: Delays::Exponential { base: plan.retry.0, max: plan.retry.1 },
                 jitter: 0.2,
                 attempts: plan.attempts,
             },
@@ -146,6 +146,18 @@ impl Process {
     /// What the server works on waits for a lock.
     pub(crate) fn blocked(&mut self) {
         self.blocked.extend(&self.asked);
+    }
+
+    /// A statement at the gate with this in its text.
+    pub(crate) fn at_the_gate(&self, part: &str) -> Option<usize> {
+        self.waiting.iter().position(|(_, waiting)| waiting.text.contains(part))
+    }
+
+    /// What it is doing, for a trace.
+    pub(crate) fn stands(&self) -> String {
+        let waiting: Vec<&str> = self.waiting.iter().map(|(_, waiting)| waiting.text.as_str()).collect();
+        let (asked, blocked, flights) = (&self.asked, &self.blocked, lock(&self.flights).len());
+        format!("{}: at the gate {waiting:?}, asked {asked:?}, blocked {blocked:?}, {flights} on their way", self.name)
     }
 
     /// Whether something of it waits for a lock.

@@ -75,11 +75,14 @@ impl Run {
         for _ in 0..self.plan.relays {
             self.start_relay().await;
         }
+        if let Some(scene) = self.plan.scene {
+            self.play(scene).await;
+        }
         for _ in 0..self.plan.steps {
-            self.step().await;
             if !lock(&self.ledger).violations.is_empty() {
                 break;
             }
+            self.step().await;
         }
         let finished = if lock(&self.ledger).violations.is_empty() { self.make_peace().await } else { true };
         self.report(finished).await
@@ -149,7 +152,8 @@ impl Run {
             if let Ok(done) = tokio::time::timeout(BLOCKED_AFTER, &mut work).await {
                 return done;
             }
-            if let Some((_, relay, which)) = self.oldest() {
+            let site = Arc::clone(&self.site);
+            if let Some((_, relay, which)) = self.oldest_of(|text| site.is_in_the_way(text)) {
                 let text = self.relays[relay].let_go(which);
                 let name = self.relays[relay].name.clone();
                 self.say(format!("{name}, which is in the way: {}", words(&text)));
@@ -241,10 +245,20 @@ impl Run {
 
     /// The statement that waits longest.
     fn oldest(&self) -> Option<(Instant, usize, usize)> {
-        let waiting = self.relays.iter().enumerate().flat_map(|(relay, process)| {
-            process.waiting.iter().enumerate().map(move |(which, (since, _))| (*since, relay, which))
+        self.oldest_of(|_| true)
+    }
+
+    fn oldest_of(&self, wanted: impl Fn(&str) -> bool) -> Option<(Instant, usize, usize)> {
+        let relays = self.relays.iter().enumerate();
+        let waiting = relays.flat_map(|(relay, process)| {
+            process
+                .waiting
+                .iter()
+                .enumerate()
+                .map(move |(which, (since, waiting))| (since, relay, which, &waiting.text))
         });
-        waiting.min()
+        let wanted = waiting.filter(|(.., text)| wanted(text));
+        wanted.map(|(since, relay, which, _)| (*since, relay, which)).min()
     }
 
     /// One delivery gets its answer.
@@ -296,23 +310,26 @@ impl Run {
 
     pub(crate) async fn let_all_go(&mut self) {
         for _ in 0..200 {
+            // What seemed to wait for a lock may only be slow: it gets its time before the clock moves again.
+            self.relays.iter_mut().for_each(Process::may_be_free);
             self.settle_down().await;
-            let mut any = false;
+            let mut gone = Vec::new();
             for relay in self.relays.iter_mut().filter(|relay| !relay.is_frozen()) {
                 while !relay.waiting.is_empty() {
-                    relay.let_go(0);
-                    any = true;
+                    let text = relay.let_go(0);
+                    gone.push(format!("{}: {}", relay.name, words(&text)));
                 }
             }
-            if !any {
+            if gone.is_empty() {
                 return;
             }
+            self.trace.append(&mut gone);
         }
     }
 }
 
 /// A statement in few words.
-fn words(text: &str) -> String {
+pub(crate) fn words(text: &str) -> String {
     let line = text.lines().find(|line| !line.starts_with("--")).unwrap_or(text);
     let mut short: String = text.lines().filter(|line| !line.starts_with("--")).collect::<Vec<_>>().join(" ");
     if short.is_empty() {

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::row::Due;
 use super::settle::Sorted;
 use super::{Out, SHARED, Shared};
+use crate::faults::{self, Fault};
 use crate::ground::{Dialect, Row, Statement};
 use crate::layout::Claimed;
 use crate::sql::Claims;
@@ -29,6 +30,7 @@ impl Shared {
         for row in rows {
             let Due { row, attempts, was, excused, event, .. } = Due::read(&self.inner.layout, self.inner.limits, row);
             let fence: u32 = was.parse().unwrap_or_default();
+            let excused = if faults::is(Fault::UntriedClaimsCount) { 0 } else { excused };
             let abandoned = fence.saturating_sub(1).saturating_sub(excused);
             let worn_out = claimed.claims_max.is_some_and(|max| abandoned >= max);
             let out = Out { fence: Some(fence), excused: excused > 0, ..Out::read(row, attempts, None) };

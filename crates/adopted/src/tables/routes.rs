@@ -4,12 +4,16 @@ use postroom_core::{RelayIdentity, RouteDefinition, RouteHealth, StoreError, Sto
 use serde::Serialize;
 use serde_json::json;
 
+use crate::faults::{self, Fault};
 use crate::ground::{Dialect, Row, Statement};
 use crate::sql::Writer;
 use crate::store::{Inner, clock};
 
 /// Whether a heartbeat holds. One that lies further ahead than its lease is of before the clock was set back.
 pub(crate) fn is_alive(relay: &str, now: &str) -> String {
+    if faults::is(Fault::AliveWhateverTheClock) {
+        return format!("({relay}.alive_until > {now})");
+    }
     format!("({relay}.alive_until > {now} and {relay}.seen_at - {now} <= {relay}.alive_until - {relay}.seen_at)")
 }
 

@@ -113,6 +113,7 @@ impl Engine {
             // Left unsettled: whoever owns the lane next gets it.
             return;
         }
+        self.keys.brought(&delivery);
         if self.keys.is_held(&delivery) {
             self.settle_later(now, delivery, Verdict::Returned, Duration::ZERO);
             return;

@@ -61,15 +61,23 @@ impl Borrow<str> for KeyOf {
 struct Hold {
     /// Where the failures and returns stand that are on their way into the store, and how many at each place.
     pending: BTreeMap<i64, usize>,
-    /// Those that are there, with the take that may have looked before.
-    unseen: Vec<(i64, u64)>,
+    /// Those that are there, each with the take that may have looked before.
+    unseen: Vec<Unseen>,
+}
+
+/// A failure or return that is in the store, and that the take that was running then may not know of.
+#[derive(Debug)]
+struct Unseen {
+    place: i64,
+    event: Arc<Event>,
+    take: u64,
 }
 
 impl Hold {
     /// Whether a delivery at this place is later than something that goes back.
     fn holds(&self, place: i64) -> bool {
         self.pending.first_key_value().is_some_and(|(first, _)| *first <= place)
-            || self.unseen.iter().any(|(first, _)| *first <= place)
+            || self.unseen.iter().any(|unseen| unseen.place <= place)
     }
 
     fn is_over(&self) -> bool {
@@ -152,8 +160,21 @@ impl Keys {
             if *count == 0 {
                 hold.pending.remove(&place);
             }
-            hold.unseen.extend(take.map(|take| (place, take)));
+            hold.unseen.extend(take.map(|take| Unseen { place, event: Arc::clone(&delivery.event), take }));
         }
+        if hold.is_over() {
+            self.held.remove(key);
+        }
+    }
+
+    /// A take brings this delivery. If it had gone back, that take looked after it was in the store: before, the store had it in our
+    /// hands and would not have brought it. A store in which takes and settles wait for each other brings it with the take that was
+    /// running, and held for that it would go back once more, and again with the next take, for ever.
+    pub(super) fn brought(&mut self, delivery: &Delivery) {
+        let Some(key) = delivery.order_key().filter(|_| !self.held.is_empty()) else { return };
+        let Some(hold) = self.held.get_mut(key) else { return };
+        let place = place(delivery);
+        hold.unseen.retain(|unseen| unseen.place != place || unseen.event.id != delivery.event.id);
         if hold.is_over() {
             self.held.remove(key);
         }
@@ -163,7 +184,7 @@ impl Keys {
     pub(super) fn taken(&mut self, take: u64) {
         if !self.held.is_empty() {
             for hold in self.held.values_mut() {
-                hold.unseen.retain(|(_, last)| *last > take);
+                hold.unseen.retain(|unseen| unseen.take > take);
             }
             self.held.retain(|_, hold| !hold.is_over());
         }
@@ -259,6 +280,37 @@ mod tests {
         assert!(keys.is_held(&at(5).delivery), "take 1 is still running");
         keys.taken(1);
         assert!(!keys.is_held(&at(5).delivery) && keys.is_held(&at(6).delivery));
+    }
+
+    #[test]
+    fn what_went_back_and_is_brought_by_the_take_that_was_running_goes_out() {
+        let at = |position: i64, id: &str| {
+            let mut held = held(Some("a"), position.unsigned_abs());
+            held.delivery.position = Some(position);
+            held.delivery.event = Arc::new(Event::new("t").id(id).key("a"));
+            held.delivery
+        };
+        let (failed, first, second) = (at(4, "failed"), at(5, "first"), at(6, "second"));
+        let mut keys = Keys::default();
+        for delivery in [&first, &second] {
+            keys.hold(delivery);
+            keys.release(delivery, Some(1));
+        }
+        for delivery in [&first, &second] {
+            assert!(keys.is_held(delivery));
+            keys.brought(delivery);
+            assert!(!keys.is_held(delivery), "or it would go back with every take");
+        }
+        for delivery in [&failed, &first] {
+            keys.hold(delivery);
+            keys.release(delivery, Some(2));
+        }
+        keys.brought(&first);
+        assert!(keys.is_held(&first), "take 2 may not know of the failure before it");
+        keys.hold(&first);
+        keys.taken(2);
+        keys.brought(&first);
+        assert!(keys.is_held(&first), "it is still on its way into the store");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 
 use crate::events::{Logged, count, logged, maybe_text, signed, wanted};
+use crate::faults::{self, Fault};
 
 /// Most rows of the log that one look decides about, of either kind; the rest is for the next one.
 pub(super) const ROWS_MAX: usize = 5_000;
@@ -136,12 +137,16 @@ async fn share_room(
 ) -> Result<bool, sqlx::Error> {
     let mut due = due(conn, question, room).await?.into_iter().peekable();
     // Half of the room, rounded up every other time.
-    let mut share = usize::midpoint(room.rows, question.turn % 2);
+    let first = faults::is(Fault::RetriesFirst);
+    let mut share = if first { room.rows } else { usize::midpoint(room.rows, question.turn % 2) };
     while share > 0
         && let Some((one, _)) = due.next_if(|(_, size)| room.fits(*size))
     {
         chosen.push(one);
         share -= 1;
+    }
+    if first && due.peek().is_some() {
+        return Ok(false);
     }
     let all_fresh = fresh(conn, question, room, chosen, answer).await?;
     while let Some((one, _)) = due.next_if(|(_, size)| room.fits(*size)) {

@@ -112,10 +112,19 @@ impl Site for AdoptedSite {
         self.pool.fetch_one(text).await.expect("the server answers").get(0)
     }
 
+    fn take_begins(&self) -> &'static str {
+        "case when r.paused_by is null"
+    }
+
     async fn skip_numbers(&self, _: u64) {}
 
     async fn advance(&self, by: Duration) {
         let text = format!("update sim.clock set ahead = ahead + interval '{} microseconds'", by.as_micros());
+        self.pool.execute(AssertSqlSafe(text)).await.expect("the clock can be moved");
+    }
+
+    async fn set_back(&self, by: Duration) {
+        let text = format!("update sim.clock set ahead = ahead - interval '{} microseconds'", by.as_micros());
         self.pool.execute(AssertSqlSafe(text)).await.expect("the clock can be moved");
     }
 }

@@ -13,7 +13,7 @@ use postroom_conformance::servers::proxy::Gate;
 use postroom_core::{Event, Store};
 
 pub(crate) use adopted::{AdoptedSite, kind};
-pub(crate) use postgres::PostgresSite;
+pub(crate) use postgres::{PARTITIONS, PostgresSite};
 pub(crate) use sqlite::SqliteSite;
 
 /// A store for one run.
@@ -34,11 +34,22 @@ pub(crate) trait Site: Send + Sync {
     /// Whether a statement of somebody waits for a lock.
     async fn waits_for_lock(&self) -> bool;
 
+    /// Part of the statement with which a take begins.
+    fn take_begins(&self) -> &'static str;
+
+    /// Whether a statement that waits may keep others from writing.
+    fn is_in_the_way(&self, _: &str) -> bool {
+        true
+    }
+
     /// Draws numbers that nobody commits, as if other lanes had much to do.
     async fn skip_numbers(&self, numbers: u64);
 
     /// Moves the clock of the store.
     async fn advance(&self, by: Duration);
+
+    /// Sets the clock of the store back.
+    async fn set_back(&self, by: Duration);
 }
 
 /// What a store can do and promises.

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use postroom_conformance::servers::{FaultProxy, Schema, Servers, unique_name};
+use jiff::SignedDuration;
+use postroom_conformance::servers::{Cluster, FaultProxy, Schema, Servers, unique_name};
 use postroom_core::{Event, Outbox as _, Store};
 use postroom_postgres::{Pooler, Postgres, PostgresOptions};
 use postroom_testing::ManualClock;
@@ -13,22 +14,35 @@ use sqlx::{AssertSqlSafe, Executor as _, PgPool, Row as _};
 use super::{Door, Site, Traits, Transaction};
 
 /// How many partitions the log has, in segments of a second.
-const PARTITIONS: u16 = 5;
+pub(crate) const PARTITIONS: u16 = 5;
 
 pub(crate) struct PostgresSite {
     options: PostgresOptions,
     store: Postgres,
-    schema: Schema,
+    schema: String,
+    // Dropped last: it is deleted.
+    _shared: Option<Schema>,
     port: u16,
     clock: ManualClock,
 }
 
 impl PostgresSite {
+    /// On the shared server.
     pub(crate) async fn new(lanes: u16, clock: &ManualClock) -> Self {
         let servers = Servers::find();
-        let schema = Schema::choose(&servers);
-        let options = PostgresOptions::new("main", schema.url())
-            .schema(schema.name())
+        let shared = Schema::choose(&servers);
+        let site = Self::made(lanes, clock, shared.url(), shared.name().to_owned(), servers.port("postgres")).await;
+        Self { _shared: Some(shared), ..site }
+    }
+
+    /// On a server of its own: where others hold transactions open, no partition is left out.
+    pub(crate) async fn alone(lanes: u16, clock: &ManualClock, cluster: &Cluster) -> Self {
+        Self::made(lanes, clock, cluster.url("postgres"), unique_name("sim"), cluster.port()).await
+    }
+
+    async fn made(lanes: u16, clock: &ManualClock, url: String, schema: String, port: u16) -> Self {
+        let options = PostgresOptions::new("main", url)
+            .schema(schema.as_str())
             .pooler(Pooler::None)
             .lanes(lanes)
             .leaves(PARTITIONS)
@@ -37,7 +51,7 @@ impl PostgresSite {
         let empty = Postgres::open_unmigrated(options.clone()).await.expect("the server answers");
         empty.schema().expect("it has one").up().await.expect("tables can be made");
         let store = Postgres::open(options.clone()).await.expect("the tables are there");
-        Self { options, store, schema, port: servers.port("postgres"), clock: clock.clone() }
+        Self { options, store, schema, _shared: None, port, clock: clock.clone() }
     }
 }
 
@@ -68,13 +82,21 @@ impl Site for PostgresSite {
         self.store.pool().fetch_one(text).await.expect("the server answers").get(0)
     }
 
+    fn take_begins(&self) -> &'static str {
+        "array(select boot from alive where serves"
+    }
+
     async fn skip_numbers(&self, numbers: u64) {
-        let text = format!("select setval('{0}.log_seq', nextval('{0}.log_seq') + {numbers})", self.schema.name());
+        let text = format!("select setval('{0}.log_seq', nextval('{0}.log_seq') + {numbers})", self.schema);
         self.store.pool().execute(AssertSqlSafe(text)).await.expect("the sequence can be moved");
     }
 
     async fn advance(&self, by: Duration) {
         self.clock.advance(by);
+    }
+
+    async fn set_back(&self, by: Duration) {
+        self.clock.jump_wall(-SignedDuration::try_from(by).expect("hours, not years"));
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use jiff::SignedDuration;
 use postroom_conformance::servers::proxy::{Keeper, Sign};
 use postroom_core::{Event, Outbox as _, Store};
 use postroom_sqlite::gate::{Gate, Passage};
@@ -62,6 +63,15 @@ impl Site for SqliteSite {
         true
     }
 
+    fn take_begins(&self) -> &'static str {
+        "version"
+    }
+
+    fn is_in_the_way(&self, text: &str) -> bool {
+        // Others would begin the next transaction before whoever waits is awake again.
+        text.ends_with("commit")
+    }
+
     async fn skip_numbers(&self, numbers: u64) {
         let text = format!("update sqlite_sequence set seq = seq + {numbers} where name = 'postroom_log'");
         self.store.pool().execute(sqlx::AssertSqlSafe(text)).await.expect("the numbers can be moved");
@@ -69,6 +79,10 @@ impl Site for SqliteSite {
 
     async fn advance(&self, by: Duration) {
         self.clock.advance(by);
+    }
+
+    async fn set_back(&self, by: Duration) {
+        self.clock.jump_wall(-SignedDuration::try_from(by).expect("hours, not years"));
     }
 }
 
