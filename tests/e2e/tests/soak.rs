@@ -22,8 +22,8 @@ const TURN: Duration = Duration::from_secs(10);
 const ROUTES: [&str; 6] = ["kafka", "rabbitmq", "nats", "redis", "webhook", "exec"];
 const TERMS: Terms<'_> = Terms { routes: &ROUTES, in_flight_max: IN_FLIGHT_MAX };
 /// Events per second: what two cores do besides six deliveries of each, in a debug build.
-const RATE: usize = 60;
-const BACKLOG: usize = 1_500;
+const RATE: usize = 40;
+const BACKLOG: usize = 2_000;
 /// A route whose oldest event is due for less has caught up.
 const CAUGHT_UP: f64 = 2.0;
 /// How long the relays may take to catch up after whatever was done to them.
