@@ -19,8 +19,9 @@ use crate::observer::{NoObserver, Observer};
 use crate::options::{RelayOptions, RouteRun};
 use crate::slots::Slots;
 
-/// How often a store is pruned.
+/// How often a store is pruned, at least and at most.
 const PRUNE_INTERVAL: Duration = Duration::from_mins(1);
+const PRUNE_INTERVAL_MIN: Duration = Duration::from_secs(1);
 
 /// Takes events from stores and delivers them, route by route.
 #[derive(Debug)]
@@ -171,16 +172,41 @@ impl Relay {
     }
 }
 
-/// Applies retention once a minute. Where nothing is to be kept for a limited time, the store still removes what only it needs: checkpoints
+/// A store whose log is a ring can empty a part of it only for as long as that is old and its turn has not come again. Both last
+/// about as long as things are kept, so that who looks less often may meet the same part each time.
+fn between_prunes(retention: &Retention) -> Duration {
+    let kept = retention.delivered.into_iter().chain(retention.attempts).min();
+    kept.map_or(PRUNE_INTERVAL, |kept| kept.clamp(PRUNE_INTERVAL_MIN, PRUNE_INTERVAL))
+}
+
+/// Applies retention once a minute, or as often as something becomes old. Where nothing is to be kept for a limited time, the store still removes what only it needs: checkpoints
 /// that newer ones replace, sums of minutes, heartbeats of relays that are gone.
 async fn keep(store: impl Future<Output = Arc<dyn Store>>, options: Arc<RelayOptions>, clock: Arc<dyn Clock>) {
     let retention = options.retention.unwrap_or(Retention { delivered: None, attempts: None, inbox: None });
     let store = store.await;
     loop {
-        clock.sleep(PRUNE_INTERVAL).await;
+        clock.sleep(between_prunes(&retention)).await;
         match store.desk().prune(&retention, false).await {
             Ok(pruned) => tracing::debug!(store = store.name(), events = pruned.events, "retention applied"),
             Err(error) => tracing::warn!(store = store.name(), %error, "retention could not be applied"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_for_less_than_a_minute_is_pruned_as_often() {
+        let between = |delivered: Option<u64>, attempts: Option<u64>| {
+            let of = |seconds: Option<u64>| seconds.map(Duration::from_secs);
+            between_prunes(&Retention { delivered: of(delivered), attempts: of(attempts), inbox: None }).as_secs()
+        };
+        assert_eq!(between(None, None), 60);
+        assert_eq!(between(Some(7 * 86_400), Some(3_600)), 60);
+        assert_eq!(between(Some(20), None), 20);
+        assert_eq!(between(Some(20), Some(4)), 4);
+        assert_eq!(between(Some(0), None), 1);
     }
 }

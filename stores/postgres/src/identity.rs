@@ -68,6 +68,17 @@ impl Identity {
         Some(format!("the store answers at {server} and was known at {}", self.known_servers))
     }
 
+    /// The same cluster on another timeline, in words.
+    pub(crate) fn is_promoted(&self) -> Option<String> {
+        let Self { timeline, known_timeline, .. } = self;
+        let changed = !self.is_other() && self.is_other_timeline();
+        changed.then(|| {
+            format!(
+                "the cluster is on timeline {timeline} and was known on {known_timeline}: a standby was promoted, or a backup restored"
+            )
+        })
+    }
+
     /// Where it was known, in words.
     pub(crate) fn from(&self) -> String {
         let at = self.unknown_server().map(|_| self.known_servers.as_str());
@@ -103,6 +114,10 @@ impl Identity {
 /// What to do about a copy of the files, for those who are warned.
 pub(crate) const COPY_HINT: &str = "if this is a copy of production's files, stop its relays: it sends production's events again. If the \
      server was moved, `postroom store accept-identity` takes note of it";
+
+/// What a promotion means, for those who are told of it.
+pub(crate) const PROMOTED_HINT: &str = "positions are read again. What the standby had not received is gone from the log, and may have been sent; \
+     `postroom store accept-identity` takes note of the server";
 
 /// Fails on a standby, in a read-only session, and on another cluster or database than the one the tables were made for. Warns of
 /// what may be a copy of its files.
@@ -143,14 +158,8 @@ pub(crate) async fn verify(session: &mut Session, place: &str) -> Result<Identit
             )
             .into());
     }
-    if found.is_other_timeline() {
-        tracing::warn!(
-            store = place,
-            timeline = found.timeline,
-            known = found.known_timeline,
-            "the cluster is on another timeline: a standby was promoted, or a backup restored; positions are read again. \
-             `postroom store accept-identity` takes note of it"
-        );
+    if let Some(message) = found.is_promoted() {
+        tracing::warn!(store = place, "{message}; {PROMOTED_HINT}");
     }
     Ok(found)
 }

@@ -180,7 +180,8 @@ mod tests {
                 }
             }
         }
-        (Ledger { committed, rolled_back: HashSet::from(["e-x".to_owned()]) }, receptions)
+        let rolled_back = HashSet::from(["e-x".to_owned()]);
+        (Ledger { committed, rolled_back, ..Ledger::default() }, receptions)
     }
 
     fn check(ledger: &Ledger, receptions: &[Reception]) -> Findings {

@@ -20,6 +20,10 @@ pub struct Ledger {
     pub committed: Vec<Written>,
     /// Ids of what was rolled back.
     pub rolled_back: HashSet<String>,
+    /// Ids of what is not there after a commit that was not answered: rolled back, or gone with its server.
+    pub unanswered: HashSet<String>,
+    /// What producers were told is there for good, and what a server that took over does not have.
+    pub gone: Vec<Written>,
 }
 
 impl Ledger {
@@ -27,6 +31,14 @@ impl Ledger {
     pub(crate) fn add(&mut self, other: Self) {
         self.committed.extend(other.committed);
         self.rolled_back.extend(other.rolled_back);
+        self.unanswered.extend(other.unanswered);
+        self.gone.extend(other.gone);
+    }
+
+    /// Of what was committed, only these ids are still there.
+    pub(crate) fn keep(&mut self, there: &HashSet<String>) {
+        let (kept, gone) = std::mem::take(&mut self.committed).into_iter().partition(|w| there.contains(&w.id));
+        (self.committed, self.gone) = (kept, gone);
     }
 
     /// Fails the test unless the business counted as many per key as the ledger has.

@@ -39,7 +39,8 @@ pub struct Producers {
 /// What all of them look at.
 #[derive(Debug)]
 struct Shared {
-    url: PgConnectOptions,
+    /// One server, or those of which one is the primary.
+    urls: Vec<PgConnectOptions>,
     events_max: usize,
     stop: AtomicBool,
     committed: AtomicUsize,
@@ -56,18 +57,24 @@ impl Producers {
     ///
     /// They go as fast as they can until they are `ahead_max` events ahead of what [`Producers::delivered`] was told.
     pub fn start(url: &str, events: usize, ahead_max: usize) -> Self {
-        Self::begin(url, events, ahead_max, 0)
+        Self::begin(&[url], events, ahead_max, 0)
+    }
+
+    /// The same on whichever of several servers is the primary, until they are stopped. What a server that takes over does
+    /// not have is not counted as committed in their ledger, but as gone.
+    pub fn on_any(urls: &[&str], ahead_max: usize) -> Self {
+        Self::begin(urls, usize::MAX, ahead_max, 0)
     }
 
     /// The same at a steady rate, until they are stopped.
     pub fn steady(url: &str, per_second: usize) -> Self {
-        Self::begin(url, usize::MAX, 0, per_second)
+        Self::begin(&[url], usize::MAX, 0, per_second)
     }
 
-    fn begin(url: &str, events: usize, ahead_max: usize, per_second: usize) -> Self {
-        let connect: PgConnectOptions = url.parse().unwrap();
+    fn begin(urls: &[&str], events: usize, ahead_max: usize, per_second: usize) -> Self {
+        let connect = |url: &&str| url.parse::<PgConnectOptions>().unwrap().application_name("producer");
         let shared = Arc::new(Shared {
-            url: connect.application_name("producer"),
+            urls: urls.iter().map(connect).collect(),
             events_max: events,
             stop: AtomicBool::new(false),
             committed: AtomicUsize::new(0),
@@ -77,10 +84,11 @@ impl Producers {
             per_second,
             open_for: Mutex::default(),
         });
-        let (url, of_work) = (url.to_owned(), Arc::clone(&shared));
+        let options = PostgresOptions::new("main", "").urls(urls.iter().copied());
+        let of_work = Arc::clone(&shared);
         let work = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(produce(&url, of_work))
+            runtime.block_on(produce(options, of_work))
         });
         Self { shared, work }
     }
@@ -121,7 +129,7 @@ impl Producers {
         ];
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let mut connection = connected(&self.shared.url).await;
+            let mut connection = connected(&self.shared.urls).await;
             let mut lines = Vec::new();
             for look in looks {
                 lines.extend(sqlx::query_scalar::<_, String>(look).fetch_all(&mut connection).await.unwrap());
@@ -163,9 +171,9 @@ impl Shared {
     }
 }
 
-async fn produce(url: &str, shared: Arc<Shared>) -> Ledger {
-    let store = Postgres::open(PostgresOptions::new("main", url)).await.unwrap();
-    let mut connection = shared.url.connect().await.unwrap();
+async fn produce(options: PostgresOptions, shared: Arc<Shared>) -> Ledger {
+    let store = Postgres::open(options).await.unwrap();
+    let mut connection = connected(&shared.urls).await;
     sqlx::raw_sql(
         "create table counter (key text primary key, number bigint not null); create table booking (id text primary key)",
     )
@@ -180,7 +188,11 @@ async fn produce(url: &str, shared: Arc<Shared>) -> Ledger {
     for producer in each {
         ledger.add(producer.await.unwrap());
     }
-    let mut connection = connected(&shared.url).await;
+    let mut connection = connected(&shared.urls).await;
+    if shared.urls.len() > 1 {
+        let there = sqlx::query_scalar("select id::text from postroom.event").fetch_all(&mut connection).await.unwrap();
+        ledger.keep(&there.into_iter().collect());
+    }
     let rows = sqlx::query("select key, number from counter").fetch_all(&mut connection).await.unwrap();
     ledger.agrees_with(rows.iter().map(|row| (row.get(0), row.get(1))));
     ledger
@@ -223,7 +235,7 @@ impl Producer {
     async fn one(&mut self, keys: &[String], open: Duration) {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
-            None => connected(&self.shared.url).await,
+            None => connected(&self.shared.urls).await,
         };
         let booking = postroom::new_id();
         let mut written = Vec::new();
@@ -233,7 +245,11 @@ impl Producer {
                 committed
             }
             // The commit was not asked for, or its answer did not come.
-            Err(_) => is_there(&self.shared.url, &booking).await,
+            Err(_) if is_there(&self.shared.urls, &booking).await => true,
+            Err(_) => {
+                self.ledger.unanswered.extend(written.iter().map(|written| written.id.clone()));
+                false
+            }
         };
         if committed {
             self.shared.committed.fetch_add(written.len(), Ordering::Relaxed);
@@ -285,9 +301,9 @@ async fn transact(
 }
 
 /// Whether the transaction with this booking has committed; asked until there is an answer.
-async fn is_there(url: &PgConnectOptions, booking: &str) -> bool {
+async fn is_there(urls: &[PgConnectOptions], booking: &str) -> bool {
     loop {
-        let mut connection = connected(url).await;
+        let mut connection = connected(urls).await;
         let found =
             sqlx::query("select from booking where id = $1").bind(booking).fetch_optional(&mut connection).await;
         if let Ok(found) = found {
@@ -296,12 +312,16 @@ async fn is_there(url: &PgConnectOptions, booking: &str) -> bool {
     }
 }
 
-/// A connection, as soon as the server gives one.
-async fn connected(url: &PgConnectOptions) -> PgConnection {
+/// A connection to the primary, as soon as it gives one.
+async fn connected(urls: &[PgConnectOptions]) -> PgConnection {
     loop {
-        match url.connect().await {
-            Ok(connection) => return connection,
-            Err(_) => tokio::time::sleep(AWAY).await,
+        for url in urls {
+            if let Ok(mut connection) = url.connect().await
+                && let Ok(false) = sqlx::query_scalar("select pg_is_in_recovery()").fetch_one(&mut connection).await
+            {
+                return connection;
+            }
         }
+        tokio::time::sleep(AWAY).await;
     }
 }

@@ -16,14 +16,14 @@ use serde_json::Value;
 const IN_FLIGHT_MAX: usize = 256;
 const RELAYS: usize = 3;
 const LEASE: Duration = Duration::from_secs(3);
-/// Five leaves of two seconds.
-const TURN: Duration = Duration::from_secs(10);
+/// Seven leaves of two seconds.
+const TURN: Duration = Duration::from_secs(14);
 /// Where every event goes: to the brokers, and to a child.
 const ROUTES: [&str; 6] = ["kafka", "rabbitmq", "nats", "redis", "webhook", "exec"];
 const TERMS: Terms<'_> = Terms { routes: &ROUTES, in_flight_max: IN_FLIGHT_MAX };
 /// Events per second: what two cores do besides six deliveries of each, in a debug build.
-const RATE: usize = 60;
-const BACKLOG: usize = 1_500;
+const RATE: usize = 40;
+const BACKLOG: usize = 2_000;
 /// A route whose oldest event is due for less has caught up.
 const CAUGHT_UP: f64 = 2.0;
 /// How long the relays may take to catch up after whatever was done to them.
@@ -47,7 +47,7 @@ impl Form {
                 short: true,
                 load: Duration::from_secs(30),
                 sample: Duration::from_secs(2),
-                pause: TURN * 5 / 4,
+                pause: TURN,
                 open: TURN / 2,
             },
             Ok(minutes) => Self {
@@ -140,10 +140,6 @@ impl Soak<'_> {
             let status = self.world.json(&["status"]);
             let routes = status["routes"].as_array().unwrap();
             if self.sampled.elapsed() >= self.form.sample {
-                if self.form.short {
-                    // Relays do it once a minute, which is too seldom here.
-                    self.world.ok(&["prune", "--yes"]);
-                }
                 self.samples.look(&self.relays, routes.iter().map(late).fold(0.0, f64::max));
                 self.sampled = Instant::now();
             }
@@ -188,7 +184,7 @@ fn late(route: &Value) -> f64 {
 
 fn config(server: &Server, brokers: &Brokers<'_>) -> String {
     format!(
-        "[store.main]\nurl = \"{}\"\nleaves = 5\nsegment = \"2s\"\n\
+        "[store.main]\nurl = \"{}\"\nleaves = 7\nsegment = \"2s\"\n\
          poll = {{ min = \"20ms\", max = \"200ms\" }}\n\
          [retention]\ndelivered = \"4s\"\nattempts = \"4s\"\n\
          [relay]\nlease = \"{}s\"\nin_flight_max = {IN_FLIGHT_MAX}\n\

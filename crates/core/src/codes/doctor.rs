@@ -75,7 +75,7 @@ pub(super) const SECTION: Section = Section {
         Code {
             code: "doctor.server_changed",
             kind: "warning",
-            cause: "the cluster answers at an address where it was not known, on the same timeline: the server was moved, or this is a copy of its files, which sends the same events again",
+            cause: "the cluster answers at an address where it was not known, on the same timeline: the server was moved, or this is a copy of its files, which sends the same events again; or it is on another timeline: a standby was promoted, or a backup restored, and commits may be gone",
             next: "stop the relays of a copy; where the store is meant to live on, `postroom store accept-identity`",
         },
         Code {

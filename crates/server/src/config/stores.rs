@@ -164,10 +164,10 @@ impl Read<'_> {
         let room = table.duration("segment").saturating_mul(leaves.saturating_sub(2));
         // Receipts lie in the same ring and are kept as long as attempts.
         for key in ["delivered", "attempts"] {
-            let Some(kept) = retention.duration_or_never(key).filter(|kept| *kept > room) else { continue };
+            let Some(kept) = retention.duration_or_never(key).filter(|kept| *kept >= room) else { continue };
             let set = retention.get(key).filter(|n| !n.is_default());
             let message = format!(
-                "`retention.{key}` = {} is longer than store `{name}` has room for: (leaves - 2) × segment = {}",
+                "`retention.{key}` = {} is too long for store `{name}`: it has room for less than (leaves - 2) × segment = {}",
                 format_duration(kept),
                 format_duration(room)
             );

@@ -215,4 +215,14 @@ mod tests {
         assert_eq!(at(1250, 1100), [0, 4]);
         assert_eq!(at(1250, 999), Vec::<i16>::new());
     }
+
+    #[test]
+    fn what_is_kept_for_as_long_as_the_ring_has_room_is_never_old_and_what_is_kept_for_less_is() {
+        let ring = Ring { lanes: 1, leaves: 5, segment: 100 };
+        let second = 1_000_000;
+        let ever =
+            |keep: i64| (1_000..1_100).any(|now| old(ring, now * second, (now - keep) * second).next().is_some());
+        assert!(ever(299));
+        assert!(!ever(300), "which is why (leaves - 2) × segment is refused");
+    }
 }

@@ -75,12 +75,12 @@ pub(super) async fn prune(inner: &Arc<Inner>, retention: &Retention, dry_run: bo
 /// The ring must be longer than what it keeps, or no leaf would ever be old before its turn comes again.
 fn fits(inner: &Inner, what: &str, keep: Option<Duration>) -> Result<(), StoreError> {
     let (leaves, segment) = (inner.ring.leaves, inner.ring.segment);
-    let Some(keep) = keep.filter(|keep| span(*keep) > (i64::from(leaves) - 2) * segment * 1_000_000) else {
+    let Some(keep) = keep.filter(|keep| span(*keep) >= (i64::from(leaves) - 2) * segment * 1_000_000) else {
         return Ok(());
     };
     let (seconds, most) = (keep.as_secs(), (i64::from(leaves) - 2) * segment);
     let message = format!(
-        "retention of {what} is {seconds} s, but {leaves} leaves of {segment} s can keep {most} s at most: \
+        "retention of {what} is {seconds} s, but {leaves} leaves of {segment} s keep less than {most} s: \
          no leaf could ever be truncated"
     );
     Err(StoreError::new(StoreErrorKind::Invalid, "prune", message)

@@ -10,7 +10,7 @@ use super::{identity, stats};
 use crate::clock::{Time, micros, timestamp};
 use crate::database::Session;
 use crate::error::Fault;
-use crate::identity::{COPY_HINT, Identity};
+use crate::identity::{COPY_HINT, Identity, PROMOTED_HINT};
 use crate::store::Inner;
 
 /// Who looks back for so long is worth a word: backups and reports take minutes.
@@ -38,7 +38,7 @@ pub(super) async fn examine(session: &mut Session, inner: &Inner, tables: bool) 
         if may {
             found.push(Found::fine("the role has the rights of a relay"));
             found.push(sequence(session, inner).await?);
-            found.extend(copy(session, inner).await?);
+            found.extend(changed(session, inner).await?);
             found.push(next_leaf(session, inner).await?);
         }
     }
@@ -165,12 +165,14 @@ async fn sequence(session: &mut Session, inner: &Inner) -> Result<Found, Fault> 
         .mend(format!("postroom store repair --store {}", inner.name)))
 }
 
-/// The same cluster at another address may be a copy of its files.
-async fn copy(session: &mut Session, inner: &Inner) -> Result<Option<Found>, Fault> {
+/// The same cluster at another address may be a copy of its files; on another timeline it may have lost commits.
+async fn changed(session: &mut Session, inner: &Inner) -> Result<Option<Found>, Fault> {
     let identity = Identity::read(session).await?;
-    Ok(identity.may_be_a_copy().map(|message| {
+    let copied = identity.may_be_a_copy().map(|message| (message, COPY_HINT));
+    let changed = copied.or_else(|| identity.is_promoted().map(|message| (message, PROMOTED_HINT)));
+    Ok(changed.map(|(message, hint)| {
         Found::warning("doctor.server_changed", message)
-            .hint(COPY_HINT)
+            .hint(hint)
             .mend(format!("postroom store accept-identity --store {}", inner.name))
     }))
 }
