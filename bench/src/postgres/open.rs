@@ -42,7 +42,8 @@ pub(crate) async fn run(server: &Server, events: i32) {
     ));
     let relay = tokio::spawn(relay.run(async move { stopped.await.unwrap() }));
     // It starts with what comes after its registration.
-    while sqlx::query_scalar::<_, i64>("select count(*) from postroom.checkpoint").fetch_one(&pool).await.unwrap() == 0 {
+    while sqlx::query_scalar::<_, i64>("select count(*) from postroom.checkpoint").fetch_one(&pool).await.unwrap() == 0
+    {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     append(&pool, "first").await;

@@ -78,9 +78,8 @@ impl Look {
         };
         let server = self.connection.server.clone();
         if of("role") == "slave" {
-            let why = format!(
-                "{server} is {program} and a replica, which takes no events; give the URL of the primary"
-            );
+            let why =
+                format!("{server} is {program} and a replica, which takes no events; give the URL of the primary");
             self.findings.push(Finding::Problem(Failure::unavailable("redis.read_only", why)));
         } else {
             self.fine(format!("{server} is {program} with {replicas} replicas"));
