@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use postroom_core::{Clock, Event, OnDead, OnFailure, RouteDefinition, Selection};
 
-use super::bench::{LEASE, SECOND, actor, delivered, event, events, ids, names, of_key, retry, returned, route, sorted};
+use super::bench::{
+    LEASE, SECOND, actor, delivered, event, events, ids, names, of_key, retry, returned, route, sorted,
+};
 use super::{Bench, StoreHarness, Worker};
 
 /// Takes everything, fails the first of key `a`, delivers the other keys, gives the rest of `a` back.
