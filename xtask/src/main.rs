@@ -16,7 +16,7 @@ const USAGE: &str = "usage:
   cargo xtask services up [NAME…]|down|status
                                           real servers for tests: PostgreSQL, PgBouncer, Kafka, RabbitMQ, NATS, Redis
   cargo xtask matrix [NAME…]              the tests of stores and transports on other versions of their servers, fetched by itself
-  cargo xtask simulate [--store memory|postgres] [--seeds N] [--from SEED]
+  cargo xtask simulate [--store memory|postgres|sqlite|adopted] [--seeds N] [--from SEED]
                                           the simulation over N seeds (default 2000); prints what fails. Over a real store
                                           (default 200 seeds): schedules, statement by statement; needs the servers
   cargo xtask stress [--minutes N]        the PostgreSQL store under load while relays die (default 10); prints its figures

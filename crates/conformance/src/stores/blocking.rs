@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use postroom_core::{Clock, Event, OnDead, OnFailure, RouteDefinition, Selection};
 
-use super::bench::{LEASE, SECOND, actor, event, events, ids, names, of_key, retry, returned, route, sorted};
+use super::bench::{
+    LEASE, SECOND, actor, delivered, event, events, ids, names, of_key, retry, returned, route, sorted,
+};
 use super::{Bench, StoreHarness, Worker};
 
 /// Takes everything, fails the first of key `a`, delivers the other keys, gives the rest of `a` back.
@@ -135,6 +137,28 @@ pub async fn a_follower_given_back_before_its_head_failed_waits_all_the_same<H: 
     assert!(worker.take().await.is_empty());
     s.pass(5 * SECOND);
     assert_eq!(worker.drain().await, names("a", 1..=3));
+}
+
+pub async fn a_follower_given_back_when_its_key_goes_on_is_not_overtaken<H: StoreHarness>(s: &Bench<H>) {
+    let worker = s.serve(&route()).await;
+    for (key, together) in [("a", true), ("b", false)] {
+        s.append(&events(key, 1..=3)).await;
+        let taken = worker.take().await;
+        worker.settle(&[retry(&taken[0], 5 * SECOND), returned(&taken[1])]).await;
+        // The fourth waits behind the first, the third is still in our hands.
+        s.append(&events(key, 4..=4)).await;
+        assert!(worker.take().await.is_empty());
+        s.pass(5 * SECOND);
+        let head = worker.take_one().await;
+        if together {
+            worker.settle(&[delivered(&head), returned(&taken[2])]).await;
+        } else {
+            worker.deliver(&[head]).await;
+            worker.give_back(&taken[2..]).await;
+        }
+        assert_eq!(worker.drain().await, names(key, 2..=4));
+    }
+    s.agrees().await;
 }
 
 pub async fn a_follower_given_back_is_seen_to_wait_at_once<H: StoreHarness>(s: &Bench<H>) {

@@ -60,6 +60,7 @@ macro_rules! store_suite {
                 a_follower_that_fails_blocks_the_rest_again
                 a_blocker_settled_while_a_take_runs_lets_nobody_overtake
                 a_follower_given_back_before_its_head_failed_waits_all_the_same
+                a_follower_given_back_when_its_key_goes_on_is_not_overtaken
                 a_follower_given_back_is_seen_to_wait_at_once
                 a_new_owner_keeps_the_order_behind_a_failed_event
                 events_without_a_key_never_wait_for_each_other

@@ -1,6 +1,6 @@
 //! Writes what a take put aside, with the positions of its lanes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::{Shared, State};
 use crate::clock::{Time, span};
 use crate::database::{Kind, Session};
 use crate::error::Fault;
-use crate::release::release;
+use crate::release::{block_again, release};
 
 /// How long a position that only moved may stay unwritten: what a crash makes the next owner read again.
 const UNWRITTEN_MAX: Duration = Duration::from_secs(1);
@@ -98,10 +98,14 @@ async fn put_aside(
         .bind(vec![None::<String>; aside.len()])
         .execute(&mut *session.conn)
         .await?;
-    let mut keys: Vec<String> = aside.into_iter().filter(|one| one.due.is_none()).filter_map(|one| one.key).collect();
-    keys.sort_unstable();
-    keys.dedup();
-    // What they wait for may have gone since the look.
+    let mut first: BTreeMap<String, i64> = BTreeMap::new();
+    for (key, seq) in aside.into_iter().filter(|one| one.due.is_none()).filter_map(|one| Some((one.key?, one.seq))) {
+        let first = first.entry(key).or_insert(seq);
+        *first = seq.min(*first);
+    }
+    let (keys, first): (Vec<String>, Vec<(String, i64)>) = first.into_iter().map(|one| (one.0.clone(), one)).unzip();
+    // What they wait for may have gone since the look, and the key have gone on up to later ones.
+    block_again(session, &writer.route, &first, fenced.now).await?;
     release(session, &writer.route, &keys, fenced.now).await?;
     Ok(checkpoint::save(session, writer, &ours, Receipts::default()).await?.lanes)
 }

@@ -20,7 +20,7 @@ use super::{Shared, State};
 use crate::clock::Time;
 use crate::database::{Kind, Session};
 use crate::error::Fault;
-use crate::release::release;
+use crate::release::{block_again, release};
 
 /// How far the ranges of one receipt may reach, in numbers: a receipt is found by where it begins.
 pub(crate) const RECEIPT_SPAN: i64 = 100_000;
@@ -297,6 +297,10 @@ async fn with_deliveries(session: &mut Session, writer: &Writer, mut work: Work)
         }
         free.insert(returned.key.clone());
     }
+    // Their keys may have gone on since, up to those that are later.
+    let behind = work.returned.iter().filter(|returned| waiting.contains(&returned.seq));
+    let behind: Vec<_> = behind.map(|returned| (returned.key.clone(), returned.seq)).collect();
+    block_again(session, route, &behind, now).await?;
     release(session, route, &free.into_iter().collect::<Vec<_>>(), now).await?;
     let ours: Vec<Checkpoint> = work.checkpoints().into_iter().filter(|c| fenced.lanes.contains(&c.lane)).collect();
     let written = checkpoint::save(session, writer, &ours, receipts(&work.through)).await?;

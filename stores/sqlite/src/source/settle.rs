@@ -311,6 +311,8 @@ impl Work<'_> {
         if parked == 1 {
             self.position.unsettled.remove(item.handle);
             self.position.parked += 1;
+            // The key may have gone on since, up to those that are later than this one.
+            block_again(self.conn, &self.route.name, key, item.handle, self.now).await?;
             release(self.conn, &self.route.name, key, self.now).await?;
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! Takes: acquires the lane if it is free, looks, and puts aside what cannot go yet.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::lane::{self, Lane};
 use super::look::{self, Answer, Fate, Handed, Parked, Question};
 use super::{Idle, LANE, Shared, State};
 use crate::clock::{duration, span, timestamp};
-use crate::release::release;
+use crate::release::{block_again, release};
 
 /// How long a position that only moved may stay unwritten: what a crash makes the next owner read again.
 const UNWRITTEN_MAX: Duration = Duration::from_secs(1);
@@ -203,7 +203,7 @@ fn delivery(handed: Handed, term: i64) -> Delivery {
 
 /// Puts events aside.
 async fn park(conn: &mut SqliteConnection, route: &str, parked: &[Parked], now: i64) -> Result<(), sqlx::Error> {
-    let mut keys = HashSet::new();
+    let mut keys = HashMap::new();
     for aside in parked {
         let state = if aside.due.is_some() { "delayed" } else { "blocked" };
         sqlx::query(include_str!("../sql/park.sql"))
@@ -220,11 +220,13 @@ async fn park(conn: &mut SqliteConnection, route: &str, parked: &[Parked], now: 
             .execute(&mut *conn)
             .await?;
         if let (None, Some(key)) = (aside.due, &aside.key) {
-            keys.insert(Arc::clone(key));
+            let first = keys.entry(Arc::clone(key)).or_insert(aside.seq);
+            *first = aside.seq.min(*first);
         }
     }
-    for key in keys {
-        // What they wait for may have gone since the look.
+    for (key, first) in keys {
+        // What they wait for may have gone since the look, and the key have gone on up to later ones.
+        block_again(conn, route, &key, first, now).await?;
         release(conn, route, &key, now).await?;
     }
     Ok(())
