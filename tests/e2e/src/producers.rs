@@ -161,9 +161,9 @@ impl Shared {
     }
 
     fn is_ahead(&self) -> bool {
-        let by_now = self.since.elapsed().as_secs_f64() * self.per_second as f64;
+        let by_now = usize::try_from(self.since.elapsed().as_millis()).unwrap() * self.per_second / 1000;
         let more = self.delivered.load(Ordering::Relaxed).saturating_add(self.ahead_max);
-        self.committed.load(Ordering::Relaxed) > more.saturating_add(by_now as usize)
+        self.committed.load(Ordering::Relaxed) > more.saturating_add(by_now)
     }
 
     fn open_for(&self) -> std::sync::MutexGuard<'_, Option<Duration>> {

@@ -96,13 +96,15 @@ fn until_received(more: usize, journal: &mut Follower, producers: &Producers) {
     });
 }
 
-/// That the promoted server is another one than before is not kept from who looks; it is no problem either.
-fn server_has_changed(world: &World) {
+/// That the promoted server is another one than before is not kept from who looks, and it is no problem; what the doctor says.
+fn server_has_changed(world: &World) -> String {
+    let status = world.ok(&["status"]);
+    assert!(status.contains("a standby was promoted"), "{status}");
     let doctor = world.run(&["doctor"]);
     assert_eq!(doctor.code, 0, "{}", doctor.stdout);
-    let found = doctor.stdout.lines().find(|line| line.contains("doctor.server_changed"));
-    println!("{}", found.unwrap_or("").trim());
-    assert!(found.is_some_and(|line| line.contains("a standby was promoted")), "{}", doctor.stdout);
+    let found = doctor.stdout.lines().find(|line| line.contains("doctor.server_changed")).unwrap_or_default();
+    assert!(found.contains("a standby was promoted"), "{}", doctor.stdout);
+    found.trim().to_owned()
 }
 
 #[test]
@@ -118,7 +120,7 @@ fn a_synchronous_standby_promoted_under_load_loses_nothing_that_a_producer_was_t
     pair.fail_over();
     until_received(STAGE, &mut journal, &producers);
     let ledger = producers.stop();
-    server_has_changed(&world);
+    println!("{}", server_has_changed(&world));
     let suffered = relays.stop();
     let findings = TERMS.compare(&world, &ledger, &suffered);
     println!(
@@ -148,7 +150,7 @@ fn an_asynchronous_standby_promoted_under_load_loses_what_it_never_received_and_
     let unknown_to_standby = journal.count() - before;
     until_received(STAGE, &mut journal, &producers);
     let ledger = producers.stop();
-    server_has_changed(&world);
+    println!("{}", server_has_changed(&world));
     let suffered = relays.stop();
     Terms::settle(&world);
 

@@ -52,7 +52,7 @@ impl Form {
             },
             Ok(minutes) => Self {
                 short: false,
-                load: Duration::from_mins(minutes.parse().expect("minutes are a number")),
+                load: Duration::from_mins(minutes.parse().unwrap()),
                 sample: Duration::from_secs(30),
                 pause: TURN * 3,
                 open: TURN * 2,
@@ -101,6 +101,7 @@ struct Soak<'w> {
 }
 
 impl Soak<'_> {
+    #[allow(clippy::print_stdout, reason = "the course of a long run")]
     fn act(&mut self, act: Act) {
         println!("{:6.1} s: {act:?}", self.since.elapsed().as_secs_f64());
         self.done += 1;

@@ -11,6 +11,7 @@ use super::selection;
 use crate::database::Session;
 use crate::error::Fault;
 use crate::events::{count, event_row, signed};
+use crate::identity::Identity;
 use crate::routes;
 use crate::store::{self, Inner};
 
@@ -98,12 +99,13 @@ pub(super) fn wanted(filter: &Filter, row: &PgRow) -> Result<bool, sqlx::Error> 
 
 pub(super) async fn store(inner: &Arc<Inner>) -> Result<StoreRow, StoreError> {
     let shared = Arc::clone(inner);
-    inner.db.read("store", move |session| Box::pin(async move { Ok(store_row(session, &shared).await?) })).await
+    inner.db.read("store", move |session| Box::pin(async move { store_row(session, &shared).await })).await
 }
 
-async fn store_row(session: &mut Session, inner: &Inner) -> Result<StoreRow, sqlx::Error> {
+async fn store_row(session: &mut Session, inner: &Inner) -> Result<StoreRow, Fault> {
     let row = session.sql.query(include_str!("../sql/store.sql")).bind(inner.schema.clone());
     let row = row.fetch_one(&mut *session.conn).await?;
+    let identity = Identity::read(session).await?;
     Ok(StoreRow {
         store: inner.name.clone(),
         kind: "postgres",
@@ -112,7 +114,7 @@ async fn store_row(session: &mut Session, inner: &Inner) -> Result<StoreRow, sql
         events: count(row.try_get("events")?),
         bytes: Some(count(row.try_get("bytes")?)),
         unmatched: unmatched(session, inner.ring.lanes).await?,
-        note: String::new(),
+        note: identity.may_be_a_copy().or_else(|| identity.is_promoted()).unwrap_or_default(),
     })
 }
 
