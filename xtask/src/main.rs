@@ -2,6 +2,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "its output is its purpose")]
 
+mod controls;
 mod deb;
 mod matrix;
 mod services;
@@ -19,13 +20,14 @@ const USAGE: &str = "usage:
   cargo xtask simulate [--store memory|postgres|sqlite|adopted] [--seeds N] [--from SEED]
                                           the simulation over N seeds (default 2000); prints what fails. Over a real store
                                           (default 200 seeds): schedules, statement by statement; needs the servers
+  cargo xtask controls [FAULT…]           puts faults that were found back, one at a time: an ordinary test must catch each; needs the servers
   cargo xtask stress [--minutes N]        the PostgreSQL store under load while relays die (default 10); prints its figures
   cargo xtask faults [--scale N]          the hazards of the PostgreSQL store in their long forms, and the campaigns, end to end
                                           and of presets, with N times (default 5) the events and faults of a test run; prints their figures
   cargo xtask soak [--minutes N]          relays with every destination and fault for so long (default 30), end to end; memory, tables
                                           and statement times must stay level; prints their figures; needs the servers
   cargo xtask bench [engine|sqlite|telemetry|http|dev]   benchmarks, release build; results belong into bench/RESULTS.md
-  cargo xtask bench postgres [append|drain|latency|idle|backlog [EVENTS]|scaling]
+  cargo xtask bench postgres [append|drain|latency|idle|backlog [EVENTS]|open [EVENTS]|scaling]
                                           the same on PostgreSQL: on the server of `services up`, or of POSTROOM_BENCH_PG
   cargo xtask bench transports [kafka|rabbitmq|nats|redis|webhook|latency|memory]
                                           transports against bare clients on the brokers of `services up`
@@ -64,6 +66,7 @@ fn main() -> ExitCode {
             None => usage(),
         },
         ["matrix", names @ ..] => said(matrix::run(names)),
+        ["controls", names @ ..] => said(controls::run(names)),
         ["stress"] => stress("10"),
         ["stress", "--minutes", minutes] if minutes.parse::<u64>().is_ok() => stress(minutes),
         ["faults"] => faults("5"),

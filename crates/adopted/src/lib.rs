@@ -7,7 +7,6 @@ mod catalogue;
 mod desk;
 mod examine;
 #[doc(hidden)]
-pub mod faults;
 mod ground;
 pub mod guess;
 mod inbox;

@@ -14,6 +14,8 @@
 
 use std::time::Duration;
 
+use crate::faults::{self, Fault};
+
 /// Which failures open a route's breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BreakerCounts {
@@ -128,7 +130,7 @@ impl Breaker {
 
     /// Whether single failures count: then there is no other protection against a destination that refuses everything.
     pub fn counts_all(&self) -> bool {
-        self.policy.counts == BreakerCounts::All
+        self.policy.counts == BreakerCounts::All || faults::is(Fault::AnswersOpenTheBreaker)
     }
 
     /// A delivery succeeded.

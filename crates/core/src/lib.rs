@@ -16,6 +16,7 @@ pub mod envelope;
 mod error;
 mod event;
 mod failure;
+pub mod faults;
 mod guard;
 mod inbox;
 mod lanes;

@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use postroom_core::faults::{self, Fault as Old};
 use postroom_core::{StoreError, StoreErrorKind};
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{AssertSqlSafe, Executor, PgPool, Postgres, Transaction};
@@ -38,6 +39,7 @@ const LONG_DEADLINE: Duration = Duration::from_mins(30);
 /// `idle_max`, or whose other end does not answer for so long: its holder stands still, or its host is gone without a word.
 /// All of it in the transaction, because behind a pooler the session is somebody else's afterwards.
 fn begin_held(idle_max: Duration) -> String {
+    let idle_max = if faults::is(Old::RowsAreHeldForEver) { Duration::from_hours(1) } else { idle_max };
     let (millis, seconds) = (idle_max.as_millis().max(1), (idle_max.as_secs() / 4).max(1));
     format!(
         "begin isolation level read committed; set local jit = off; set local enable_seqscan = off; \

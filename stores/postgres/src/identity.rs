@@ -4,6 +4,7 @@
 //! repeat events, and send them for real. What `pg_dump`, logical replication or a template database copied is told by the
 //! cluster's identifier and the database's. A copy of the files has both; only its address may differ, which is worth a warning.
 
+use postroom_core::faults::{self, Fault as Old};
 use postroom_core::{StoreError, StoreErrorKind};
 use sqlx::Row as _;
 
@@ -47,7 +48,7 @@ impl Identity {
 
     /// Whether the tables were made on another cluster or in another database. Tables that never noted their database do not tell.
     pub(crate) fn is_other(&self) -> bool {
-        let noted = !self.known_database.is_empty();
+        let noted = !self.known_database.is_empty() && !faults::is(Old::CopiesAreServed);
         self.cluster != self.known_cluster || (noted && self.database != self.known_database)
     }
 

@@ -32,7 +32,6 @@ mod desk;
 mod error;
 mod events;
 #[doc(hidden)]
-pub mod faults;
 mod identity;
 mod inbox;
 mod options;

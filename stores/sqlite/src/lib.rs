@@ -30,7 +30,6 @@ mod error;
 mod events;
 mod examine;
 #[doc(hidden)]
-pub mod faults;
 #[cfg(feature = "broken")]
 #[doc(hidden)]
 pub mod gate;

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use super::row::Due;
 use super::settle::Sorted;
 use super::{Out, SHARED, Shared};
-use crate::faults::{self, Fault};
 use crate::ground::{Dialect, Row, Statement};
 use crate::layout::Claimed;
 use crate::sql::Claims;
 use crate::store::clock;
+use postroom_core::faults::{self, Fault};
 
 impl Shared {
     /// Claims what is due. What was claimed again and again and never got a verdict is given up.

@@ -4,10 +4,10 @@ use postroom_core::{RelayIdentity, RouteDefinition, RouteHealth, StoreError, Sto
 use serde::Serialize;
 use serde_json::json;
 
-use crate::faults::{self, Fault};
 use crate::ground::{Dialect, Row, Statement};
 use crate::sql::Writer;
 use crate::store::{Inner, clock};
+use postroom_core::faults::{self, Fault};
 
 /// Whether a heartbeat holds. One that lies further ahead than its lease is of before the clock was set back.
 pub(crate) fn is_alive(relay: &str, now: &str) -> String {

@@ -6,6 +6,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use foldhash::HashMap;
+use postroom_core::faults::{self, Fault};
 use postroom_core::{Burial, Delivery, Event, LaneTerm};
 
 /// A delivery in the engine's hands.
@@ -171,7 +172,8 @@ impl Keys {
     /// hands and would not have brought it. A store in which takes and settles wait for each other brings it with the take that was
     /// running, and held for that it would go back once more, and again with the next take, for ever.
     pub(super) fn brought(&mut self, delivery: &Delivery) {
-        let Some(key) = delivery.order_key().filter(|_| !self.held.is_empty()) else { return };
+        let is_old = faults::is(Fault::GoesBackForEver);
+        let Some(key) = delivery.order_key().filter(|_| !self.held.is_empty() && !is_old) else { return };
         let Some(hold) = self.held.get_mut(key) else { return };
         let place = place(delivery);
         hold.unseen.retain(|unseen| unseen.place != place || unseen.event.id != delivery.event.id);

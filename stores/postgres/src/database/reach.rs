@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use postroom_core::faults::{self, Fault as Old};
 use postroom_core::{StoreError, StoreErrorKind};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{ConnectOptions, Connection, PgPool, Row};
@@ -184,7 +185,10 @@ pub(super) fn ours(options: &PgConnectOptions, pooled: bool, of: TablesOf, looki
         return options.clone();
     }
     let path = (of == TablesOf::Ourselves).then_some(("search_path", "pg_catalog"));
-    let ours = options.clone().options(SETTINGS).options(path);
+    // Those that end what a client who vanished holds.
+    let ends = |name: &str| name.starts_with("idle_in") || name.starts_with("tcp");
+    let settings = SETTINGS.iter().copied().filter(|(name, _)| !(faults::is(Old::IdleForEver) && ends(name)));
+    let ours = options.clone().options(settings).options(path);
     if looking { ours.options(LOOKING) } else { ours }
 }
 

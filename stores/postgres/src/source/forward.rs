@@ -13,7 +13,7 @@ use super::{LeftOut, Reader, Reading, Shared, State};
 use crate::database::{Kind, joined};
 use crate::error::Fault;
 use crate::events::{COLUMNS, Logged};
-use crate::faults::{self, Fault as Old};
+use postroom_core::faults::{self, Fault as Old};
 
 /// Most and fewest fresh rows per lane and read.
 const READ_ROWS: RangeInclusive<usize> = 64..=1024;

@@ -13,7 +13,7 @@ use crate::clock::{Time, timestamp};
 use crate::database::Kind;
 use crate::error::Fault;
 use crate::events::Logged;
-use crate::faults::{self, Fault as Old};
+use postroom_core::faults::{self, Fault as Old};
 
 /// One chosen.
 pub(super) struct Chosen {
@@ -265,6 +265,10 @@ impl Answers {
             let Some(row) = lane.ready.pop_front() else { return Left::Nothing };
             let asked = self.asked.contains(&row.seq);
             if self.blocked.contains(&row.seq) || hand.has_parked(row.event.ordering_key()) {
+                if faults::is(Old::FollowersStopTheLane) {
+                    lane.ready.push_front(row);
+                    return Left::NoPlace;
+                }
                 hand.park(lane, &row, now);
                 continue;
             }

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::position::{Position, Snapshot};
-use crate::faults::{self, Fault};
+use postroom_core::faults::{self, Fault};
 
 /// How often the partitions that are left out are looked at again, at least; more often where segments are shorter.
 const CHECK_EVERY: Duration = Duration::from_mins(1);

@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
 
+use postroom_core::faults::{self, Fault as Old};
 use postroom_core::{Settlement, Standing, StoreError, Verdict};
 use sqlx::Row as _;
 
@@ -298,7 +299,8 @@ async fn with_deliveries(session: &mut Session, writer: &Writer, mut work: Work)
         free.insert(returned.key.clone());
     }
     // Their keys may have gone on since, up to those that are later.
-    let behind = work.returned.iter().filter(|returned| waiting.contains(&returned.seq));
+    let is_old = faults::is(Old::GivenBackIsOvertaken);
+    let behind = work.returned.iter().filter(|returned| waiting.contains(&returned.seq) && !is_old);
     let behind: Vec<_> = behind.map(|returned| (returned.key.clone(), returned.seq)).collect();
     block_again(session, route, &behind, now).await?;
     release(session, route, &free.into_iter().collect::<Vec<_>>(), now).await?;

@@ -14,7 +14,7 @@ use super::{Out, Shared, State, own};
 use crate::clock::{Time, duration};
 use crate::database::Kind;
 use crate::error::Fault;
-use crate::faults::{self, Fault as Old};
+use postroom_core::faults::{self, Fault as Old};
 
 /// Most rows of the log that one take decides about; the rest is for the next one.
 pub(super) const ROWS_MAX: usize = 20_000;

@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use postroom_core::faults::{self, Fault as Old};
 use postroom_core::view::Recovered;
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
@@ -100,7 +101,8 @@ async fn plan(
     session: &mut Session,
     behind: Option<Behind>,
 ) -> Result<(Recovered, BTreeSet<(i16, i64)>, Remedies), Fault> {
-    let lanes = counted(session).await?;
+    let mut lanes = counted(session).await?;
+    lanes.retain(|_| !faults::is(Old::PassedIsLost));
     let passed: BTreeSet<i16> = lanes.iter().filter(|lane| lane.unseen > 0).map(|lane| lane.lane).collect();
     let mut moved = match behind {
         Some(behind) if !passed.is_empty() => out_of_turn(session, behind).await?,

@@ -8,8 +8,8 @@ use sqlx::{Row, SqliteConnection};
 use super::checkpoint::Checkpoint;
 use super::{Owned, Shared, State};
 use crate::error::Fault;
-use crate::faults::{self, Fault as Old};
 use crate::routes;
+use postroom_core::faults::{self, Fault as Old};
 
 /// The lane as the table has it.
 #[derive(Debug)]

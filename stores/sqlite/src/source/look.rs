@@ -10,7 +10,7 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 
 use crate::events::{Logged, count, logged, maybe_text, signed, wanted};
-use crate::faults::{self, Fault};
+use postroom_core::faults::{self, Fault};
 
 /// Most rows of the log that one look decides about, of either kind; the rest is for the next one.
 pub(super) const ROWS_MAX: usize = 5_000;

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use postroom_core::faults::{self, Fault as Old};
 use postroom_core::{Failure, OnDead, OnFailure, Ranges, RouteDefinition, Settlement, Standing, StoreError, Verdict};
 use serde_json::{Map, Value, json};
 use sqlx::{Row, SqliteConnection};
@@ -312,7 +313,9 @@ impl Work<'_> {
             self.position.unsettled.remove(item.handle);
             self.position.parked += 1;
             // The key may have gone on since, up to those that are later than this one.
-            block_again(self.conn, &self.route.name, key, item.handle, self.now).await?;
+            if !faults::is(Old::GivenBackIsOvertaken) {
+                block_again(self.conn, &self.route.name, key, item.handle, self.now).await?;
+            }
             release(self.conn, &self.route.name, key, self.now).await?;
         }
         Ok(())

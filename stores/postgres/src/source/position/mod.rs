@@ -11,7 +11,7 @@ mod model;
 
 use std::collections::BTreeMap;
 
-use crate::faults::{self, Fault};
+use postroom_core::faults::{self, Fault};
 
 /// How many numbers below `hwm` a read looks for what pending transactions have committed since. Rows of those that may lie
 /// further below are found by their transaction: that costs the same however many numbers lie between.
