@@ -125,7 +125,8 @@ async fn truncate(session: &mut Session, inner: &Inner, ready: &Ready) -> Result
     if !lock(session, &format!("postroom.log_{leaf}")).await? {
         return Ok(0);
     }
-    // Whoever wrote to it has ended by now; what they committed since it was counted was not looked at.
+    // Whoever wrote to it has ended by now; what they committed since it was counted was not looked at. And another relay may have
+    // counted the same rows and truncated them: they must not be added twice.
     let late = of_leaf(session, include_str!("../sql/leaf_late.sql"), leaf);
     let late = session.sql.query_made(late).bind(ready.snapshot.clone()).fetch_one(&mut *session.conn).await?;
     if late.try_get(0)? || is_held(session, leaf).await? {

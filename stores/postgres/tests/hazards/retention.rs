@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use postroom_conformance::servers::{Cluster, Servers};
+use postroom_conformance::servers::proxy::{Gate, Sign, Waiting};
+use postroom_conformance::servers::{Cluster, FaultProxy, Servers};
 use postroom_core::{
     Event, Outbox as _, Retention, RouteDefinition, Selection, Start, Store as _, new_id, replay_at_once,
 };
 use postroom_postgres::{Postgres, PostgresOptions};
 use postroom_testing::ManualClock;
 use sqlx::{Connection as _, Executor as _, PgConnection};
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::bench::{Bench, Worker, ada, dead, delivered, events, rounds, wait_for};
 
@@ -222,6 +223,46 @@ async fn a_route_that_lags_keeps_its_leaf_until_it_has_read_it() {
     })
     .await;
     assert_eq!(bench.agrees().await, 2 * n as u64);
+}
+
+/// Lets statements go on until a leaf was counted and the next step would be to truncate it, or until it has ended; whether it waits there.
+async fn until_counted(gate: &mut Gate, prune: &JoinHandle<u64>) -> Option<Waiting> {
+    let mut counted = false;
+    while !prune.is_finished() {
+        let Ok(Some(sign)) = tokio::time::timeout(SECOND / 10, gate.next()).await else { continue };
+        if let Sign::Waits(waiting) = sign {
+            if counted && waiting.text.contains("pg_try_advisory_xact_lock") {
+                return Some(waiting);
+            }
+            counted |= waiting.text.contains("What leaf");
+            waiting.go_on();
+        }
+    }
+    None
+}
+
+/// H-118
+#[tokio::test]
+async fn a_leaf_that_two_relays_count_and_truncate_is_counted_once() {
+    let bench = ring().await;
+    let mut worker = bench.worker().await;
+    let proxy = FaultProxy::to_postgres(Servers::find().port("postgres")).await;
+    let late = bench.by(proxy.url("postgres")).await;
+    let (mut n, mut both) = (0, false);
+    while !both {
+        bench.append(&events(n, 10)).await;
+        n += 10;
+        worker.until(n).await;
+        let (mut gate, late) = (proxy.gate(), late.clone());
+        let prune = tokio::spawn(async move { late.desk().prune(&short(), false).await.unwrap().events });
+        if let Some(waiting) = until_counted(&mut gate, &prune).await {
+            both = bench.store.desk().prune(&short(), false).await.unwrap().events > 0;
+            waiting.go_on();
+        }
+        drop(gate);
+        prune.await.unwrap();
+    }
+    assert_eq!(bench.agrees().await, n as u64);
 }
 
 /// Appends one event every 50 ms, from number `n` on, until then; the next number.
