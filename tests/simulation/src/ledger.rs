@@ -39,7 +39,11 @@ pub(crate) struct Entry {
 
 impl Entry {
     fn is_done(&self, attempts: u32) -> bool {
-        self.arrived > 0 || self.is_given_up(attempts) || self.written != Written::Committed || self.delayed || self.late
+        self.arrived > 0
+            || self.is_given_up(attempts)
+            || self.written != Written::Committed
+            || self.delayed
+            || self.late
     }
 
     /// Whether the destination has refused it for good.

@@ -59,10 +59,9 @@ impl Shared {
         if verification.task.as_ref().is_some_and(JoinHandle::is_finished)
             && let Some(task) = verification.task.take()
         {
-            match task.await {
-                Ok(Ok(Some(answer))) => verification.counted(&answer),
-                // Events were pruned meanwhile, the file did not answer, or the process ends.
-                Ok(Ok(None) | Err(_)) | Err(_) => {}
+            // Otherwise events were pruned meanwhile, the file did not answer, or the process ends.
+            if let Ok(Ok(Some(answer))) = task.await {
+                verification.counted(&answer);
             }
         }
         verification.counted = verification.counted.filter(|counted| counted.term == term);

@@ -102,6 +102,7 @@ impl Site for AdoptedSite {
         Door { store: Arc::new(store), proxy: Some(proxy), gate }
     }
 
+    #[allow(clippy::disallowed_methods, reason = "a schedule waits for it to the end")]
     async fn begin(&self) -> Box<dyn Transaction> {
         let tx = self.pool.begin().await.expect("a transaction can begin");
         Box::new(Open { pool: self.pool.clone(), tx, rows: Arc::clone(&self.rows) })
