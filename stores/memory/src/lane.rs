@@ -220,7 +220,14 @@ impl Lane {
         let mut row = row;
         row.judge(rules);
         self.unsettled.remove(number);
+        let event = Arc::clone(&row.event);
         self.park(number, row);
+        if settled.verdict == Verdict::Returned
+            && let Some(key) = event.ordering_key()
+        {
+            // The key may have gone on since, up to those that are later than this one.
+            self.hold_back(key, number, now);
+        }
         false
     }
 

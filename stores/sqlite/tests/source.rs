@@ -1,4 +1,5 @@
 //! The promises of `Source`, and what only this store does to keep them.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a helper of tests fails by panicking")]
 
 mod common;
 

@@ -20,6 +20,8 @@ pub(crate) struct Entry {
     /// Appended with a time in the future: it keeps nobody's order.
     pub(crate) delayed: bool,
     pub(crate) written: Written,
+    /// Committed after something behind it was handed over, where readers walk on: it keeps nobody's order.
+    pub(crate) late: bool,
     /// How often it was handed to the destination.
     pub(crate) handed: u32,
     /// How often it took effect there.
@@ -37,7 +39,11 @@ pub(crate) struct Entry {
 
 impl Entry {
     fn is_done(&self, attempts: u32) -> bool {
-        self.arrived > 0 || self.is_given_up(attempts) || self.written != Written::Committed || self.delayed
+        self.arrived > 0
+            || self.is_given_up(attempts)
+            || self.written != Written::Committed
+            || self.delayed
+            || self.late
     }
 
     /// Whether the destination has refused it for good.
@@ -57,6 +63,8 @@ pub(crate) struct Ledger {
     pub(crate) attempts: u32,
     /// Whether order is promised.
     pub(crate) ordered: bool,
+    /// Whether order is promised only of what was there when the reader came by.
+    pub(crate) walks: bool,
 }
 
 impl Ledger {
@@ -66,6 +74,7 @@ impl Ledger {
             key: key.map(str::to_owned),
             delayed,
             written: Written::Open,
+            late: false,
             handed: 0,
             arrived: 0,
             acknowledged: false,
@@ -83,10 +92,12 @@ impl Ledger {
 
     pub(crate) fn ended(&mut self, ids: &[String], written: Written) {
         for id in ids {
+            // Ids are in the order of appending.
+            let passed = self.walks && self.entries.range(id.clone()..).any(|(_, later)| later.handed > 0);
             if let Some(entry) = self.entries.get_mut(id)
                 && entry.written == Written::Open
             {
-                entry.written = written;
+                (entry.written, entry.late) = (written, passed);
             }
         }
     }

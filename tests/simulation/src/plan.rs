@@ -121,8 +121,7 @@ impl Plan {
             Scene::BlockerLeaves | Scene::Newcomer => self.lanes = 1,
             Scene::TurnOfTheRing | Scene::TurnAndJoin => self.lanes = 2,
             Scene::RetriesAreDue => (self.take_rows, self.retry) = (2, (RETRY, RETRY)),
-            Scene::Restarts => self.in_flight_max = 2,
-            Scene::StandsStill => self.in_flight_max = 2,
+            Scene::Restarts | Scene::StandsStill => self.in_flight_max = 2,
             Scene::SetBack => {}
         }
         self

@@ -252,7 +252,9 @@ impl Run {
     fn answer_all(&self, said: Answer) {
         for relay in &self.relays {
             let flights = std::mem::take(&mut *lock(&relay.flights));
-            flights.into_iter().for_each(|outbound| answer(&self.ledger, outbound, said));
+            for outbound in flights {
+                answer(&self.ledger, outbound, said);
+            }
         }
     }
 

@@ -88,7 +88,7 @@ async fn open(layout: &Layout, url: &str) -> Adopted {
 #[async_trait]
 impl Site for AdoptedSite {
     fn traits(&self) -> Traits {
-        Traits { writers: 4, prepares: true, delays: false, ordered: self.layout.ordered }
+        Traits { writers: 4, prepares: true, delays: false, ordered: self.layout.ordered, walks: true }
     }
 
     fn store(&self) -> Arc<dyn Store> {
@@ -102,6 +102,7 @@ impl Site for AdoptedSite {
         Door { store: Arc::new(store), proxy: Some(proxy), gate }
     }
 
+    #[allow(clippy::disallowed_methods, reason = "a schedule waits for it to the end")]
     async fn begin(&self) -> Box<dyn Transaction> {
         let tx = self.pool.begin().await.expect("a transaction can begin");
         Box::new(Open { pool: self.pool.clone(), tx, rows: Arc::clone(&self.rows) })
