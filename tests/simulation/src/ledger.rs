@@ -20,7 +20,7 @@ pub(crate) struct Entry {
     /// Appended with a time in the future: it keeps nobody's order.
     pub(crate) delayed: bool,
     pub(crate) written: Written,
-    /// Committed after something behind it was handed over, where readers walk on: it keeps nobody's order.
+    /// Committed after something behind it, where readers walk on: it keeps nobody's order.
     pub(crate) late: bool,
     /// How often it was handed to the destination.
     pub(crate) handed: u32,
@@ -92,8 +92,9 @@ impl Ledger {
 
     pub(crate) fn ended(&mut self, ids: &[String], written: Written) {
         for id in ids {
-            // Ids are in the order of appending.
-            let passed = self.walks && self.entries.range(id.clone()..).any(|(_, later)| later.handed > 0);
+            // Ids are in the order of appending. What was there before it may have been read before it.
+            let is_there = |later: &Entry| later.written == Written::Committed;
+            let passed = self.walks && self.entries.range(id.clone()..).any(|(_, later)| is_there(later));
             if let Some(entry) = self.entries.get_mut(id)
                 && entry.written == Written::Open
             {
