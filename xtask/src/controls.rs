@@ -48,6 +48,11 @@ const ALL: &[Control] = &[
         test: "a_key_with_very_many_followers_stops_that_key_only",
     },
     Control {
+        fault: "LateIsOvertaken",
+        target: &["--test", "adopted"],
+        test: "a_row_committed_late_is_not_overtaken_by_later_ones_of_its_key",
+    },
+    Control {
         fault: "GoesBackForEver",
         target: &["--lib"],
         test: "what_went_back_and_is_brought_by_the_take_that_was_running_goes_out",

@@ -35,6 +35,8 @@ pub enum Fault {
     GoesBackForEver,
     /// An event that goes back does not block what is later of its key (H-117).
     GivenBackIsOvertaken,
+    /// A row that is committed late at a place that the walk through an adopted table has passed is overtaken (H-119).
+    LateIsOvertaken,
     /// A relay that has lost its lane still writes what came of its deliveries.
     Unfenced,
 }

@@ -123,9 +123,14 @@ impl Walk {
     /// Where it goes on. It begins again at the front after a while: what is committed late may stand anywhere.
     fn next(&mut self, look: &Look) -> Option<String> {
         if self.began.is_none_or(|began| began.elapsed() >= WALK_MAX) {
-            *self = Self { place: None, began: Some(Instant::now()), unblocked: look.unblocked.clone() };
+            self.restart(look);
         }
         self.place.clone()
+    }
+
+    /// It begins at the front.
+    fn restart(&mut self, look: &Look) {
+        *self = Self { place: None, began: Some(Instant::now()), unblocked: look.unblocked.clone() };
     }
 
     /// It has got to this place, and to the end or not. Whether there may be more. One that was to begin anew comes to an end.

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use postroom_core::faults::{self, Fault};
 use postroom_core::{Budget, Delivery, Event, Failure, LaneTerm, StoreError, Take};
 use serde_json::json;
 
@@ -72,8 +73,15 @@ impl Shared {
             let place = state.walk.next(look).map(|place| (place, state.walk.unblocked.clone()));
             (place, state.rows.clone(), state.share(budget.rows))
         };
-        let from_the_front = walk.is_none();
-        let rows = self.rows(walk, &in_hand, budget.rows).await?;
+        let mut from_the_front = walk.is_none();
+        let mut rows = self.rows(walk.clone(), &in_hand, budget.rows).await?;
+        if let Some((place, _)) = walk
+            && self.is_late(&place, &in_hand, budget.rows).await?
+        {
+            self.state().walk.restart(look);
+            from_the_front = true;
+            rows = self.rows(None, &in_hand, budget.rows).await?;
+        }
         let full = rows.len() >= budget.rows;
         let mut read = Read::new(budget);
         let due = |row| Due::read(&self.inner.layout, self.inner.limits, row);
@@ -138,6 +146,17 @@ impl Shared {
         }
         let found = self.inner.ground.look("take", vec![statement]).await?;
         Ok(found.into_iter().next().unwrap_or_default())
+    }
+
+    /// Whether a row was committed at a place that the walk has passed. Asked after the rows behind it are read: what is later of
+    /// its key was committed with it or after it, and may be among them.
+    async fn is_late(&self, place: &str, in_hand: &HashSet<String>, limit: usize) -> Result<bool, StoreError> {
+        if !self.inner.layout.ordered || faults::is(Fault::LateIsOvertaken) {
+            return Ok(false);
+        }
+        let statement = self.reading(&self.takes.late, in_hand, limit).bind(place);
+        let found = self.inner.ground.look("take", vec![statement]).await?;
+        Ok(found.first().is_some_and(|rows| !rows.is_empty()))
     }
 
     /// Due rows from the front that have not failed before.

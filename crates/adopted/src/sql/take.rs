@@ -23,6 +23,8 @@ pub(crate) struct Takes {
     pub(crate) behind: Arc<str>,
     /// Due rows from the front that have not failed before, and behind which no key waits. Values as for `first`.
     pub(crate) fresh: Arc<str>,
+    /// Whether there is one of those that does not stand behind the place `$5`. Values as for `first`.
+    pub(crate) late: Arc<str>,
     /// Due rows that have failed before, where relays share the table. Values as for `first`.
     pub(crate) again: Arc<str>,
     /// In how many microseconds the next row comes, if one does, and whether something is to be tried again. `$1` layout,
@@ -55,17 +57,20 @@ impl Takes {
             first.conditions.push(failed.clone());
             behind.conditions.push(failed);
         }
-        behind.conditions.push(after(layout, writer));
+        behind.conditions.push(format!("{} > {}", place(layout, writer), given_place(layout, writer)));
         behind.conditions.push(format!(
             "exists (select 1 from {} r where r.name = $6 and r.unblocked = cast($7 as bigint))",
             writer.own("adopted_route")
         ));
+        let passed = format!("{} <= {}", place(layout, writer), given_place(layout, writer));
+        let late = Reads { columns: Vec::new(), conditions: [&fresh.conditions[..], &[passed]].concat() };
         let again = of(Until::Due);
         let limit = "cast($4 as integer)";
         Self {
             first: made(read(layout, writer, &first, limit)),
             behind: made(read(layout, writer, &behind, limit)),
             fresh: made(read(layout, writer, &fresh, limit)),
+            late: made(self::any(layout, &late)),
             again: made(self::again(layout, writer, &again, limit)),
             waiting: made(waiting(layout, writer)),
             any,
@@ -178,8 +183,13 @@ fn place_in_order(layout: &Layout, writer: &Writer<'_>) -> String {
     }
 }
 
-/// Whether a row stands behind the place `$5`.
-fn after(layout: &Layout, writer: &Writer<'_>) -> String {
+/// Where a row stands in the order, to be compared.
+fn place(layout: &Layout, writer: &Writer<'_>) -> String {
+    format!("({})", in_order(layout, writer))
+}
+
+/// The place `$5`, to be compared.
+fn given_place(layout: &Layout, writer: &Writer<'_>) -> String {
     let values: Vec<String> = order(layout)
         .iter()
         .enumerate()
@@ -188,7 +198,7 @@ fn after(layout: &Layout, writer: &Writer<'_>) -> String {
             Dialect::Sqlite => format!("json_extract($5, '$[{n}]')"),
         })
         .collect();
-    format!("({}) > ({})", in_order(layout, writer), values.join(", "))
+    format!("({})", values.join(", "))
 }
 
 /// Whether a row's time has come.

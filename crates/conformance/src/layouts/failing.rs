@@ -72,6 +72,20 @@ pub async fn a_failed_row_that_is_due_behind_the_walk_is_not_overtaken(bench: &B
     assert_eq!((of_the_key, rest.len()), (vec!["k-0", "k-1", "k-2"], 5));
 }
 
+pub async fn a_row_committed_late_is_not_overtaken_by_later_ones_of_its_key(bench: &Bench) {
+    let row = |n: usize, key: &str| (n, format!("{key}-{n}"), key.to_owned());
+    bench.insert_all(&[row(1, "a"), row(2, "b"), row(4, "c"), row(5, "d"), row(6, "e"), row(7, "f")]).await;
+    let worker = bench.worker("a").await;
+    assert_eq!(ids(&worker.take_some(2).await), ["a-1", "b-2"]);
+    let walking = worker.take_some(2).await;
+    assert_eq!(ids(&walking), ["c-4", "d-5"]);
+    // The walk is past the first of them, in one transaction.
+    bench.insert_all(&[row(3, "k"), row(8, "k")]).await;
+    worker.settle(walking.iter().map(|delivery| (delivery, delivered()))).await;
+    let taken = [worker.take_some(3).await, worker.take_some(3).await].concat();
+    assert_eq!(ids(&taken), ["k-3", "e-6", "f-7", "k-8"]);
+}
+
 pub async fn a_row_for_later_keeps_nobody_waiting(bench: &Bench) {
     bench.insert(3, Some("k")).await;
     bench.reschedule("k-1", "2999-01-01 00:00:00").await;

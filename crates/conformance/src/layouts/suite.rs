@@ -141,6 +141,7 @@ macro_rules! layout_suite {
                     a_failed_row_keeps_its_key_waiting_and_no_other
                     what_comes_back_is_not_overtaken_by_later_rows_of_its_key
                     a_failed_row_that_is_due_behind_the_walk_is_not_overtaken
+                    a_row_committed_late_is_not_overtaken_by_later_ones_of_its_key
                     where_failures_are_skipped_the_key_goes_on
                     a_head_that_is_given_up_lets_its_key_go_on
                     a_hundred_rows_in_back_off_do_not_stand_in_the_way
