@@ -19,7 +19,7 @@ const MILLIS: f64 = 1000.0;
 /// How long a relay may take to answer; one that was stopped meanwhile never does.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// How many tables are named with their rows.
+/// How many tables are named with their rows and sizes.
 const LARGEST: usize = 3;
 
 /// Everything that was seen.
@@ -38,8 +38,8 @@ pub struct Samples {
     late: Series,
 }
 
-/// All tables of the store together: their size in MiB, thousands of rows, which have most of them, and how many rows are in
-/// the leaves of the log and of the receipts.
+/// All tables of the store together: their size in MiB, thousands of rows, the largest of them, and how many rows are in the leaves
+/// of the log and of the receipts.
 struct Tables {
     bytes: f64,
     rows: f64,
@@ -148,14 +148,14 @@ impl Samples {
                 let (name, size): (String, i64) = (table.get(0), table.get(1));
                 bytes += size;
                 let count = sqlx::query_scalar::<_, i64>(AssertSqlSafe(format!("select count(*) from {name}")));
-                counts.push((count.fetch_one(&mut connection).await.unwrap(), name));
+                counts.push((size, count.fetch_one(&mut connection).await.unwrap(), name));
             }
             counts.sort_unstable_by(|one, other| other.cmp(one));
-            let rows = counts.iter().map(|(count, _)| *count).sum::<i64>() as f64 / 1000.0;
-            let largest: Vec<String> =
-                counts.iter().take(LARGEST).map(|(count, name)| format!("{name} {count}")).collect();
+            let rows = counts.iter().map(|(_, count, _)| *count).sum::<i64>() as f64 / 1000.0;
+            let words = |(size, count, name): &(i64, i64, String)| format!("{name} {count} in {} KiB", size / 1024);
+            let largest: Vec<String> = counts.iter().take(LARGEST).map(words).collect();
             let in_ring = |name: &str| name.contains("log_") || name.contains("receipt_");
-            let in_rings = counts.iter().filter(|(_, name)| in_ring(name)).map(|(count, _)| count).sum();
+            let in_rings = counts.iter().filter(|(_, _, name)| in_ring(name)).map(|(_, count, _)| count).sum();
             Tables { bytes: bytes as f64 / MIB, rows, largest: largest.join(", "), in_rings }
         })
     }

@@ -1,6 +1,6 @@
 //! What differs from server to server, and how one is started and waited for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -64,9 +64,20 @@ impl Site {
     /// A new one for this server: a folder and ports nobody has.
     pub fn new(server: &dyn Server, folder: PathBuf, state: &State) -> io::Result<Self> {
         owned_folder(&folder)?;
-        let more = server.listeners().iter().map(|name| Ok(((*name).to_owned(), free_port()?)));
+        // A free port may come twice until somebody listens there.
+        let mut ports = BTreeSet::new();
+        let mut another = || -> io::Result<u16> {
+            loop {
+                let port = free_port()?;
+                if ports.insert(port) {
+                    return Ok(port);
+                }
+            }
+        };
+        let port = another()?;
+        let more = server.listeners().iter().map(|name| Ok(((*name).to_owned(), another()?)));
         let more = more.collect::<io::Result<_>>()?;
-        Ok(Self { folder, port: free_port()?, more, certificates: certificates::folder(&state.folder) })
+        Ok(Self { folder, port, more, certificates: certificates::folder(&state.folder) })
     }
 
     /// The port of one of its further listeners.
