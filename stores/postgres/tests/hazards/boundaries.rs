@@ -16,14 +16,14 @@ use crate::bench::{Bench, LEASE, PATIENCE, Worker, append, delivered, events, re
 struct Held {
     store: Postgres,
     hold: Arc<AtomicBool>,
-    held: mpsc::UnboundedReceiver<Waiting>,
+    waiting: mpsc::UnboundedReceiver<Waiting>,
     _proxy: FaultProxy,
 }
 
 impl Held {
     async fn at(bench: &Bench, texts: &'static [&str]) -> Self {
         let proxy = FaultProxy::to_postgres(Servers::find().port("postgres")).await;
-        let (found, held) = mpsc::unbounded_channel();
+        let (found, waiting) = mpsc::unbounded_channel();
         let hold = Arc::new(AtomicBool::new(false));
         let (mut gate, holds) = (proxy.gate(), Arc::clone(&hold));
         let is_held = move |text: &str| holds.load(Ordering::SeqCst) && texts.iter().any(|one| text.contains(one));
@@ -39,7 +39,7 @@ impl Held {
                 }
             }
         });
-        Self { store: bench.by(proxy.url("postgres")).await, hold, held, _proxy: proxy }
+        Self { store: bench.by(proxy.url("postgres")).await, hold, waiting, _proxy: proxy }
     }
 
     fn begin(&self) {
@@ -49,14 +49,14 @@ impl Held {
     /// Lets everything go on.
     fn end(&mut self) {
         self.hold.store(false, Ordering::SeqCst);
-        while let Ok(waiting) = self.held.try_recv() {
+        while let Ok(waiting) = self.waiting.try_recv() {
             waiting.go_on();
         }
     }
 
     /// The next one, which has this text.
     async fn next(&mut self, text: &str) -> Waiting {
-        let next = tokio::time::timeout(PATIENCE, self.held.recv()).await;
+        let next = tokio::time::timeout(PATIENCE, self.waiting.recv()).await;
         let next = next.expect("the statement comes").expect("the gate is kept");
         assert!(next.text.contains(text), "not {text}, but {}", next.text);
         next
@@ -141,7 +141,7 @@ async fn a_settle_does_not_wait_for_a_sweep_that_takes_its_time() {
     wait_for("the sweep", async || {
         let take = worker.look(10).await.unwrap();
         worker.settle(&take.deliveries).await.unwrap();
-        !relay.held.is_empty()
+        !relay.waiting.is_empty()
     })
     .await;
     let sweep = relay.next(SWEEPS).await;

@@ -97,12 +97,12 @@ pub(super) async fn everything(config: &Config) -> Vec<Part> {
     let (system, processor) = (std::env::consts::OS, std::env::consts::ARCH);
     let version = json!({ "version": env!("CARGO_PKG_VERSION"), "os": system, "arch": processor });
     let looking = |store: StoreConfig| async move { desk(config, &store).await };
-    let report = status::collect(config, status::Part::All, |_| true, looking);
+    let report = Box::pin(status::collect(config, status::Part::All, |_| true, looking));
     let mut parts = vec![
         Part::json("version", Ok(version)),
         Part::json("config", Ok(settings(config))),
         Part::json("doctor", within(COUNTED_WITHIN, async { Ok(doctor::examine(config).await) }).await),
-        Part::json("status", within(COUNTED_WITHIN, async { Ok(Box::pin(report).await) }).await),
+        Part::json("status", within(COUNTED_WITHIN, async { Ok(report.await) }).await),
     ];
     for store in &config.stores {
         let about = Box::pin(about_store(config, store)).await;
