@@ -20,8 +20,6 @@ pub(crate) struct Entry {
     /// Appended with a time in the future: it keeps nobody's order.
     pub(crate) delayed: bool,
     pub(crate) written: Written,
-    /// Committed after something behind it, where readers walk on: it keeps nobody's order.
-    pub(crate) late: bool,
     /// How often it was handed to the destination.
     pub(crate) handed: u32,
     /// How often it took effect there.
@@ -39,11 +37,7 @@ pub(crate) struct Entry {
 
 impl Entry {
     fn is_done(&self, attempts: u32) -> bool {
-        self.arrived > 0
-            || self.is_given_up(attempts)
-            || self.written != Written::Committed
-            || self.delayed
-            || self.late
+        self.arrived > 0 || self.is_given_up(attempts) || self.written != Written::Committed || self.delayed
     }
 
     /// Whether the destination has refused it for good.
@@ -63,8 +57,6 @@ pub(crate) struct Ledger {
     pub(crate) attempts: u32,
     /// Whether order is promised.
     pub(crate) ordered: bool,
-    /// Whether order is promised only of what was there when the reader came by.
-    pub(crate) walks: bool,
 }
 
 impl Ledger {
@@ -74,7 +66,6 @@ impl Ledger {
             key: key.map(str::to_owned),
             delayed,
             written: Written::Open,
-            late: false,
             handed: 0,
             arrived: 0,
             acknowledged: false,
@@ -92,13 +83,10 @@ impl Ledger {
 
     pub(crate) fn ended(&mut self, ids: &[String], written: Written) {
         for id in ids {
-            // Ids are in the order of appending. What was there before it may have been read before it.
-            let is_there = |later: &Entry| later.written == Written::Committed;
-            let passed = self.walks && self.entries.range(id.clone()..).any(|(_, later)| is_there(later));
             if let Some(entry) = self.entries.get_mut(id)
                 && entry.written == Written::Open
             {
-                (entry.written, entry.late) = (written, passed);
+                entry.written = written;
             }
         }
     }

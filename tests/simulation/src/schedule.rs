@@ -48,12 +48,7 @@ impl Run {
     pub(crate) fn new(seed: u64, mut rng: fastrand::Rng, plan: Plan, clock: ManualClock, site: Arc<dyn Site>) -> Self {
         let route =
             RouteDefinition { start: Start::Beginning, on_failure: plan.on_failure, ..RouteDefinition::new(ROUTE) };
-        let ledger = Ledger {
-            attempts: plan.attempts,
-            ordered: site.traits().ordered,
-            walks: site.traits().walks,
-            ..Ledger::default()
-        };
+        let ledger = Ledger { attempts: plan.attempts, ordered: site.traits().ordered, ..Ledger::default() };
         let store = site.store();
         rng.u64(..);
         Self {

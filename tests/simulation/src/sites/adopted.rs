@@ -88,7 +88,7 @@ async fn open(layout: &Layout, url: &str) -> Adopted {
 #[async_trait]
 impl Site for AdoptedSite {
     fn traits(&self) -> Traits {
-        Traits { writers: 4, prepares: true, delays: false, ordered: self.layout.ordered, walks: true }
+        Traits { writers: 4, prepares: true, delays: false, ordered: self.layout.ordered }
     }
 
     fn store(&self) -> Arc<dyn Store> {

@@ -63,8 +63,6 @@ pub(crate) struct Traits {
     pub(crate) delays: bool,
     /// Whether events of one key are delivered in order.
     pub(crate) ordered: bool,
-    /// Whether a reader walks on from where it was, past what is committed behind it.
-    pub(crate) walks: bool,
 }
 
 /// How one relay process reaches the store, and where it waits on the way.

@@ -58,7 +58,7 @@ impl PostgresSite {
 #[async_trait]
 impl Site for PostgresSite {
     fn traits(&self) -> Traits {
-        Traits { writers: 4, prepares: true, delays: true, ordered: true, walks: false }
+        Traits { writers: 4, prepares: true, delays: true, ordered: true }
     }
 
     fn store(&self) -> Arc<dyn Store> {

@@ -39,7 +39,7 @@ impl SqliteSite {
 #[async_trait]
 impl Site for SqliteSite {
     fn traits(&self) -> Traits {
-        Traits { writers: 1, prepares: false, delays: true, ordered: true, walks: false }
+        Traits { writers: 1, prepares: false, delays: true, ordered: true }
     }
 
     fn store(&self) -> Arc<dyn Store> {
