@@ -14,42 +14,42 @@ struct Control {
 const ALL: &[Control] = &[
     Control {
         fault: "ParkedIsForgotten",
-        target: &["--test", "hazards"],
+        target: &["--test", "postgres"],
         test: "a_blocker_settled_between_two_questions_of_one_take_lets_nobody_overtake",
     },
     Control {
         fault: "AnswersOpenTheBreaker",
-        target: &["--test", "engine"],
+        target: &["--test", "relay"],
         test: "events_behind_a_cluster_of_bad_ones_flow_at_half_their_rate_or_more",
     },
     Control {
         fault: "IdleForEver",
-        target: &["--test", "hazards"],
+        target: &["--test", "postgres"],
         test: "whatever_a_vanished_relay_was_doing_another_one_delivers_within_lease_and_ten_seconds",
     },
     Control {
         fault: "RowsAreHeldForEver",
-        target: &["--test", "adopted"],
+        target: &["--test", "postgres"],
         test: "rows_of_a_relay_that_stands_still_are_anybodys_within_its_lease",
     },
     Control {
         fault: "PassedIsLost",
-        target: &["--test", "upkeep"],
+        target: &["--test", "postgres"],
         test: "events_appended_on_another_cluster_before_it_was_accepted_arrive",
     },
     Control {
         fault: "CopiesAreServed",
-        target: &["--test", "upkeep"],
+        target: &["--test", "postgres"],
         test: "a_copy_made_as_a_template_in_the_same_cluster_is_refused_until_it_is_accepted",
     },
     Control {
         fault: "FollowersStopTheLane",
-        target: &["--test", "suite"],
+        target: &["--test", "postgres"],
         test: "a_key_with_very_many_followers_stops_that_key_only",
     },
     Control {
         fault: "LateIsOvertaken",
-        target: &["--test", "adopted"],
+        target: &["--test", "postgres"],
         test: "a_row_committed_late_is_not_overtaken_by_later_ones_of_its_key",
     },
     Control {
@@ -59,7 +59,7 @@ const ALL: &[Control] = &[
     },
     Control {
         fault: "GivenBackIsOvertaken",
-        target: &["--test", "suite"],
+        target: &["--test", "postgres"],
         test: "a_follower_given_back_when_its_key_goes_on_is_not_overtaken",
     },
 ];

@@ -1,4 +1,4 @@
-//! Developer tasks: `cargo xtask lint | docs | deb | services | matrix | simulate | stress | faults | soak | bench`.
+//! Developer tasks: `cargo xtask test | lint | docs | deb | services | matrix | simulate | stress | faults | soak | bench`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "its output is its purpose")]
 
@@ -6,7 +6,7 @@ mod controls;
 mod deb;
 mod matrix;
 mod services;
-mod simulate;
+mod tests;
 
 use std::process::{Command, ExitCode};
 
@@ -14,7 +14,11 @@ const USAGE: &str = "usage:
   cargo xtask lint                        format and lints, warnings are errors
   cargo xtask docs                        writes the lists of keys and commands and the schema in docs/ anew
   cargo xtask deb [--profile NAME]        a Debian package of the program (default profile: release), in target/debian
-  cargo xtask services up [NAME…]|down|status
+  cargo xtask test [quick|NAME…] [--record] [-- ARGS]
+                                          what ./run test calls: builds the tests, starts the servers they need, runs the test programs side by
+                                          side; ARGS go to the programs; --record writes the table of CONTRIBUTING.md
+  cargo xtask test --needs [quick|NAME…]  the Debian packages they need
+  cargo xtask services up [NAME…]|down [--keep-logs FOLDER]|status
                                           real servers for tests: PostgreSQL, PgBouncer, Kafka, RabbitMQ, NATS, Redis
   cargo xtask matrix [NAME…]              the tests of stores and transports on other versions of their servers, fetched by itself
   cargo xtask simulate [--store memory|postgres|sqlite|adopted] [--seeds N] [--from SEED]
@@ -45,7 +49,7 @@ fn main() -> ExitCode {
         // The lists are made where the keys and the commands are; the tests that compare them can also write them.
         ["docs"] => {
             let write = [("POSTROOM_WRITE_DOCS", "1")];
-            cargo_with(&["test", "--quiet", "--package", "postroom-server", "--test", "docs"], &write)
+            cargo_with(&["test", "--quiet", "--package", "postroom-server", "--test", "server", "docs::"], &write)
                 && cargo_with(
                     &["test", "--quiet", "--package", "postroom-cli", "--bin", "postroom", "reference"],
                     &write,
@@ -54,17 +58,15 @@ fn main() -> ExitCode {
         ["deb"] => deb::package("release"),
         ["deb", "--profile", profile] => deb::package(profile),
         ["services", "up", names @ ..] => said(services::up(names).map(|()| true)),
-        ["services", "down"] => said(services::down().map(|()| true)),
+        ["services", "down"] => said(services::down(None).map(|()| true)),
+        ["services", "down", "--keep-logs", folder] => said(services::down(Some(folder.as_ref())).map(|()| true)),
         ["services", "status"] => said(services::status()),
-        // The schedules over real stores are a program of their own: this one needs no client.
-        ["simulate", "--store", store, rest @ ..] if *store != "memory" => {
-            let run = ["run", "--quiet", "--package", "postroom-simulation", "--", "--store", store];
-            cargo(&[&run[..], rest].concat())
+        // A program of its own: this one needs no client.
+        ["simulate", rest @ ..] => {
+            cargo(&[&["run", "--quiet", "--package", "postroom-simulation", "--"][..], rest].concat())
         }
-        ["simulate", "--store", "memory", rest @ ..] | ["simulate", rest @ ..] => match simulate::Wanted::parse(rest) {
-            Some(wanted) => simulate::run(&wanted),
-            None => usage(),
-        },
+        ["test", "--needs", names @ ..] => said(tests::needs(names)),
+        ["test", args @ ..] => said(tests::run(args)),
         ["matrix", names @ ..] => said(matrix::run(names)),
         ["controls", names @ ..] => said(controls::run(names)),
         ["stress"] => stress("10"),
@@ -85,41 +87,30 @@ fn main() -> ExitCode {
 
 /// The test that every run of the suite makes for some seconds, for longer.
 fn stress(minutes: &str) -> bool {
-    let test = ["test", "--quiet", "--package", "postroom-postgres", "--test", "position", "--"];
-    let call = [&test[..], &["stress::", "--nocapture"]].concat();
+    let test = ["test", "--quiet", "--package", "postroom-postgres", "--test", "postgres", "--"];
+    let call = [&test[..], &["position::stress::", "--nocapture"]].concat();
     cargo_with(&call, &[("POSTROOM_STRESS_MINUTES", minutes)])
 }
 
 /// The campaigns that every run of the suite makes once, with more of everything, one after the other.
 fn faults(scale: &str) -> bool {
-    let test = [
-        "test",
-        "--quiet",
-        "--package",
-        "postroom-e2e",
-        "--test",
-        "fleet",
-        "--test",
-        "kill",
-        "--test",
-        "brokers",
-        "--",
-    ];
-    let call = [&test[..], &["--nocapture", "--test-threads=1"]].concat();
-    let presets = ["test", "--quiet", "--package", "postroom-presets", "--test", "campaign", "--"];
-    let presets = [&presets[..], &["--nocapture", "--test-threads=1"]].concat();
-    let hazards = ["test", "--quiet", "--package", "postroom-postgres", "--test", "hazards", "--", "--nocapture"];
+    let one_by_one = |package: &str, target: &str, tests: &[&str]| {
+        let call = ["test", "--quiet", "--package", package, "--test", target, "--", "--nocapture", "--test-threads=1"];
+        cargo_with(&[&call[..], tests].concat(), &[("POSTROOM_FAULTS_SCALE", scale)])
+    };
+    let hazards =
+        ["test", "--quiet", "--package", "postroom-postgres", "--test", "postgres", "--", "--nocapture", "hazards::"];
     let restarts = ["test", "--quiet", "--package", "postroom-rabbitmq", "--test", "rabbitmq", "--", "restarts"];
     let long = [("POSTROOM_FAULTS", "1")];
     cargo_with(&hazards, &long)
         && cargo_with(&restarts, &long)
-        && cargo_with(&call, &[("POSTROOM_FAULTS_SCALE", scale)])
-        && cargo_with(&presets, &[("POSTROOM_FAULTS_SCALE", scale)])
+        && one_by_one("postroom-e2e", "e2e", &["fleet::", "kill::", "brokers::"])
+        && one_by_one("postroom-presets", "presets", &["campaign::"])
 }
 
 /// The run that every run of the suite makes for half a minute, for longer.
 fn soak(minutes: &str) -> bool {
-    let call = ["test", "--quiet", "--package", "postroom-e2e", "--test", "soak", "--", "--nocapture"];
+    let call = ["test", "--quiet", "--package", "postroom-e2e", "--test", "e2e", "--", "--nocapture", "soak::"];
     cargo_with(&call, &[("POSTROOM_SOAK_MINUTES", minutes)])
 }
 

@@ -4,6 +4,7 @@
 pub mod feeds;
 pub mod layouts;
 mod log;
+#[cfg(feature = "servers")]
 pub mod servers;
 pub mod simulation;
 pub mod stores;

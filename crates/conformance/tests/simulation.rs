@@ -2,7 +2,7 @@
 
 use postroom_conformance::simulation::{self, Control};
 
-/// One seed to run again: `SEED=17 cargo test -p postroom-conformance --test simulation`.
+/// One seed to run again: `SEED=17 cargo test -p postroom-conformance --test conformance simulation::`.
 fn seeds() -> Vec<u64> {
     match std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()) {
         Some(seed) => vec![seed],

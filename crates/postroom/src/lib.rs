@@ -85,7 +85,7 @@ pub mod memory {
 #[cfg(feature = "postgres")]
 pub mod postgres {
     #[cfg(any(feature = "tokio-postgres", feature = "diesel-async", feature = "sea-orm"))]
-    pub use postroom_postgres::adapters;
+    pub use postroom_clients as adapters;
     pub use postroom_postgres::{
         InboxTable, PoolTransactions, Pooler, Postgres, PostgresInbox, PostgresOptions, PostgresStates, StateTable,
         Statement, Value,

@@ -10,11 +10,13 @@ impl Inbox for Postgres {
 
     async fn accept(&self, tx: &mut Self::Tx<'_>, consumer: &str, id: &str) -> Result<Acceptance, StoreError> {
         let mut statement = self.statement_accept(consumer, id)?;
-        Ok(accepted(self.execute(tx, &mut statement, "accept").await?))
+        Ok(Self::accepted(self.execute(tx, &mut statement, "accept").await?))
     }
 }
 
-/// What the number of rows says.
-pub(crate) fn accepted(rows: u64) -> Acceptance {
-    if rows == 1 { Acceptance::New } else { Acceptance::Duplicate }
+impl Postgres {
+    /// What an accept came to, by the number of rows that the client counted.
+    pub fn accepted(rows: u64) -> Acceptance {
+        if rows == 1 { Acceptance::New } else { Acceptance::Duplicate }
+    }
 }

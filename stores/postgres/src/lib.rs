@@ -22,8 +22,6 @@
 //! [`Schema`](postroom_core::Schema) in `schema`, [`Upkeep`](postroom_core::Upkeep) in `upkeep/`; `statement` has what
 //! producers and consumers execute, whatever their client; `database` is how all of them reach the server.
 
-#[cfg(any(feature = "tokio-postgres", feature = "diesel-async", feature = "sea-orm"))]
-pub mod adapters;
 mod adopted;
 mod append;
 mod clock;

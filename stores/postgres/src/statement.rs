@@ -13,6 +13,7 @@ use postroom_core::{Appended, CONSUMER_BYTES_MAX, Event, ID_BYTES_MAX, JSON, Sto
 
 use crate::clock::timestamp;
 use crate::database::Database;
+use crate::error::by_state;
 use crate::schema::Ring;
 use crate::sql::Sql;
 use crate::store::Postgres;
@@ -160,10 +161,16 @@ impl Postgres {
         Ok(Statement { sql: Arc::clone(&self.inner.texts.accept), values, ids: Vec::new() })
     }
 
-    /// What the caller is told after the server counted the rows.
-    pub(crate) fn appended(&self, statement: Statement, rows: u64) -> Appended {
+    /// What an append came to, by the number of rows that the client counted.
+    pub fn appended(&self, statement: Statement, rows: u64) -> Appended {
         let ids = if rows == 0 { Vec::new() } else { statement.ids };
         Appended::new(ids, self.inner.wake.clone())
+    }
+
+    /// What the server's refusal of a statement means, by its SQLSTATE and its message, whichever client brought them.
+    pub fn refused(&self, operation: &'static str, state: &str, said: &str) -> StoreError {
+        let (kind, message, hint) = by_state(state, said, operation, &self.inner.db.place);
+        StoreError::new(kind, operation, message).hint(hint)
     }
 
     fn checked<E: ToEvent>(&self, event: &E) -> Result<Event, StoreError> {

@@ -1,8 +1,6 @@
 //! Appending in the caller's transaction.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use postroom_core::{Event, Outbox, StoreErrorKind};
 use sqlx::sqlite::SqlitePoolOptions;
 

@@ -1,11 +1,9 @@
 //! What operators see and do.
 #![allow(clippy::unwrap_used, reason = "helpers are part of the tests")]
 
-mod common;
-
 use std::time::Duration;
 
-use common::*;
+use crate::common::*;
 use postroom_core::view::ReplayKind::{Dead, Settled};
 use postroom_core::view::{ReplayKind, ReplayState};
 use postroom_core::{

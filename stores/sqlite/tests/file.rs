@@ -1,11 +1,9 @@
 //! The file and its troubles: what SQLite does differently, and what a disk and its people do to files.
 #![allow(clippy::unwrap_used, reason = "helpers are part of the tests")]
 
-mod common;
-
 use std::time::Duration;
 
-use common::*;
+use crate::common::*;
 use postroom_core::{Event, Outbox, Retention, Store, StoreErrorKind};
 use postroom_sqlite::{Sqlite, SqliteOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};

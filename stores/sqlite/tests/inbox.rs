@@ -1,9 +1,7 @@
 //! Accepting once per consumer, in the transaction of the effect.
 #![allow(clippy::unwrap_used, reason = "helpers are part of the tests")]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use postroom_core::{Acceptance, Inbox, Store, StoreErrorKind};
 
 async fn effect_table(shop: &Shop) {

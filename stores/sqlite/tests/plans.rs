@@ -1,9 +1,7 @@
 //! The statements a relay runs all day use the indexes they say they use.
 #![allow(clippy::unwrap_used, reason = "helpers are part of the tests")]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use sqlx::Row;
 
 async fn plan(shop: &Shop, sql: &str) -> String {

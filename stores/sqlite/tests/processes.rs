@@ -1,8 +1,6 @@
 //! Several real processes on one file. The children are the program `sqlite-child` (`tests/support/child.rs`).
 #![allow(clippy::unwrap_used, reason = "helpers are part of the tests")]
 
-mod common;
-
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -11,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use common::*;
+use crate::common::*;
 use postroom_core::{Clock, Event, RouteHealth, Store, Timestamp};
 use postroom_sqlite::{Sqlite, SqliteOptions};
 

@@ -1,13 +1,11 @@
 //! Any order of appends, takes, verdicts, crashes and operators: nothing is lost, keys keep their order, counts agree.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers are part of the tests")]
 
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::*;
+use crate::common::*;
 use postroom_core::view::ReplayKind;
 use postroom_core::{
     Budget, Delivery, Event, OnDead, OnFailure, RouteDefinition, RouteHealth, Selection, Settlement, Source, Store,

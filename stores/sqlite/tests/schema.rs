@@ -1,9 +1,7 @@
 //! The tables: made, checked, undone.
 #![allow(clippy::unwrap_used, reason = "helpers are part of the tests")]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use postroom_core::{Event, Outbox, SchemaStep, Store, StoreErrorKind};
 use postroom_sqlite::{Sqlite, SqliteOptions};
 

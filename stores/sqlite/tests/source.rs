@@ -1,11 +1,9 @@
 //! The promises of `Source`, and what only this store does to keep them.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a helper of tests fails by panicking")]
 
-mod common;
-
 use std::time::Duration;
 
-use common::*;
+use crate::common::*;
 use postroom_core::{
     Budget, Event, Filter, OnDead, OnFailure, Pattern, RouteDefinition, RouteHealth, Start, Store, StoreErrorKind,
 };

@@ -75,10 +75,15 @@ pub struct Report {
 }
 
 impl Report {
+    /// Of a run in which nothing happened yet.
+    pub fn new(seed: u64) -> Self {
+        let (violations, plan, trace) = (Vec::new(), String::new(), Vec::new());
+        Self { seed, violations, committed: 0, handed: 0, steps: 0, plan, trace }
+    }
+
     /// Of a run that ended by a panic.
     pub fn cut_short(seed: u64) -> Self {
-        let violations = vec!["the run ended by a panic".to_owned()];
-        Self { seed, violations, committed: 0, handed: 0, steps: 0, plan: String::new(), trace: Vec::new() }
+        Self { violations: vec!["the run ended by a panic".to_owned()], ..Self::new(seed) }
     }
 }
 

@@ -1,13 +1,16 @@
-//! `simulate --store postgres|sqlite|adopted [--seeds N] [--from SEED]`: runs schedules on all cores; what `cargo xtask simulate` calls.
+//! `simulate [--store memory|postgres|sqlite|adopted] [--seeds N] [--from SEED]`: runs schedules on all cores; what `cargo xtask simulate`
+//! calls. Of memory it is the simulation of the engine that `postroom_conformance` has.
 //! `simulate --store STORE --controls all|FAULT`: puts old faults back, which the schedules must catch.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "its output is its purpose")]
 
 use std::num::NonZero;
+use std::panic::RefUnwindSafe;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
+use postroom_conformance::simulation::{self, Control};
 use postroom_simulation::{Report, Under, controls, run};
 
 fn main() -> ExitCode {
@@ -18,28 +21,47 @@ fn main() -> ExitCode {
             .init();
     }
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let (mut from, mut seeds, mut under, mut faults) = (0, 200, None, None);
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let (mut from, mut seeds, mut store, mut faults) = (0, None, "memory", None);
     for pair in args.chunks(2) {
-        match pair {
-            [name, n] if name == "--seeds" => seeds = n.parse().unwrap_or(seeds),
-            [name, n] if name == "--from" => from = n.parse().unwrap_or(from),
-            [name, fault] if name == "--controls" => faults = Some(fault.as_str()),
-            [name, store] if name == "--store" => under = Under::named(store),
-            _ => under = None,
+        match *pair {
+            ["--seeds", n] if n.parse::<u64>().is_ok() => seeds = n.parse().ok(),
+            ["--from", n] if n.parse::<u64>().is_ok() => from = n.parse().unwrap_or(from),
+            ["--controls", fault] => faults = Some(fault),
+            ["--store", name] => store = name,
+            _ => return usage(),
         }
     }
-    let Some(under) = under else {
-        eprintln!("usage: simulate --store postgres|sqlite|adopted [--seeds N] [--from SEED] | --controls all|FAULT");
-        return ExitCode::from(2);
+    let done = match (store, Under::named(store), faults) {
+        ("memory", _, None) => all(store, from, seeds.unwrap_or(2000), in_memory),
+        (_, Some(under), None) => all(store, from, seeds.unwrap_or(200), |seed| run(under, seed)),
+        (_, Some(under), Some(fault)) => controls(under, (fault != "all").then_some(fault), |line| println!("{line}")),
+        _ => return usage(),
     };
-    if let Some(fault) = faults {
-        let caught = controls(under, (fault != "all").then_some(fault), |line| println!("{line}"));
-        return if caught { ExitCode::SUCCESS } else { ExitCode::FAILURE };
-    }
-    if all(under, from, seeds) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if done { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn all(under: Under, from: u64, seeds: u64) -> bool {
+fn usage() -> ExitCode {
+    eprintln!(
+        "usage: simulate [--store memory|postgres|sqlite|adopted] [--seeds N] [--from SEED]
+       simulate --store postgres|sqlite|adopted --controls all|FAULT"
+    );
+    ExitCode::from(2)
+}
+
+/// The engine over the memory store, with faults between its calls instead of its statements.
+fn in_memory(seed: u64) -> Report {
+    let ran = simulation::run(seed, Control::None);
+    Report {
+        violations: ran.violations,
+        committed: ran.committed,
+        handed: ran.arrivals,
+        trace: ran.faults,
+        ..Report::new(seed)
+    }
+}
+
+fn all(store: &str, from: u64, seeds: u64, run: impl Fn(u64) -> Report + Sync + RefUnwindSafe) -> bool {
     let start = Instant::now();
     let (next, committed, handed) = (AtomicU64::new(from), AtomicUsize::new(0), AtomicUsize::new(0));
     let worker = || -> Vec<Report> {
@@ -50,7 +72,7 @@ fn all(under: Under, from: u64, seeds: u64) -> bool {
                 return failed;
             }
             // Whatever a run dies of, the others go on, and its seed is told.
-            let report = std::panic::catch_unwind(|| run(under, seed)).unwrap_or_else(|_| Report::cut_short(seed));
+            let report = std::panic::catch_unwind(|| run(seed)).unwrap_or_else(|_| Report::cut_short(seed));
             committed.fetch_add(report.committed, Ordering::Relaxed);
             handed.fetch_add(report.handed, Ordering::Relaxed);
             if !report.violations.is_empty() {
@@ -72,7 +94,7 @@ fn all(under: Under, from: u64, seeds: u64) -> bool {
         println!("seed {}: {}", report.seed, report.violations.join("; "));
     }
     println!(
-        "{seeds} seeds on {under:?}, {} events committed, {} deliveries, {} seeds failed, {:.0} s",
+        "{seeds} seeds on {store}, {} events committed, {} deliveries, {} seeds failed, {:.0} s",
         committed.into_inner(),
         handed.into_inner(),
         failed.len(),

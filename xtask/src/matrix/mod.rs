@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use postroom_conformance::servers::unique_folder;
+use postroom_servers::unique_folder;
 
 use self::programs::{Debian, Kind, Programs};
 
@@ -26,12 +26,24 @@ struct Entry {
     tests: &'static [&'static [&'static str]],
 }
 
-/// Everything of the store but what needs the client programs of the same version: dumps and base backups.
-const STORE: &[&[&str]] = &[
-    &["--package", "postroom-postgres", "--test", "suite", "--", "direct::", "through_pgbouncer::"],
-    &["--package", "postroom-postgres", "--test", "position", "--test", "engine", "--test", "adopted"],
-    &["--package", "postroom-postgres", "--test", "hazards", "--", "--skip", "failover::"],
-];
+/// Everything of the store but what needs other programs of the same version than the server: base backups, `pg_resetwal`.
+const STORE: &[&[&str]] = &[&[
+    "--package",
+    "postroom-postgres",
+    "--test",
+    "postgres",
+    "--",
+    "suite::direct::",
+    "suite::through_pgbouncer::",
+    "position::",
+    "engine::",
+    "adopted::",
+    "hazards::",
+    "--skip",
+    "failover::",
+    "--skip",
+    "transaction_ids_beyond_32_bits",
+]];
 const POSTGRES: &[&str] = &["postgres", "pgbouncer"];
 
 const ENTRIES: &[Entry] = &[
@@ -91,10 +103,8 @@ const ENTRIES: &[Entry] = &[
 const REDIS: &[&str] = &["postgres", "pgbouncer", "redis"];
 const REDIS_TESTS: &[&[&str]] = &[&["--package", "postroom-redis"]];
 /// Named prepared statements are on by default in this version of PgBouncer.
-const POOLED: &[&[&str]] = &[
-    &["--package", "postroom-postgres", "--test", "suite", "--", "through_pgbouncer::"],
-    &["--package", "postroom-postgres", "--test", "hazards", "--", "pooler"],
-];
+const POOLED: &[&[&str]] =
+    &[&["--package", "postroom-postgres", "--test", "postgres", "--", "suite::through_pgbouncer::", "pooler"]];
 
 /// Runs the entries of these names, or all; says whether all passed.
 pub(crate) fn run(names: &[&str]) -> io::Result<bool> {

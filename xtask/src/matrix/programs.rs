@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use postroom_conformance::servers::{State, debian_mirror, postgres_programs, run};
+use postroom_servers::{State, debian_mirror, postgres_programs, run};
 
 /// The Debian after the one that the test command runs on.
 const NEXT: &str = "trixie";

@@ -1,7 +1,7 @@
 //! `cargo xtask services up | down | status`: the real servers that tests talk to, on loopback and free ports, with
 //! their data in one temporary folder.
 //!
-//! A server implements [`Server`], here or (if tests have one of their own) in `postroom_conformance`, and is one line in
+//! A server implements [`Server`], here or (if tests have one of their own) in `postroom_servers`, and is one line in
 //! [`SERVERS`].
 
 mod pgbouncer;
@@ -9,12 +9,14 @@ mod postgres;
 
 use std::fs;
 use std::io;
+use std::path::Path;
 use std::time::Instant;
 
+pub(crate) use self::postgres::FOR_TESTS;
 use self::postgres::OtherPostgres;
 
-use postroom_conformance::servers::brokers::{Kafka, Nats, NatsTls, RabbitMq, Redis};
-use postroom_conformance::servers::{
+use postroom_servers::brokers::{Kafka, Nats, NatsTls, RabbitMq, Redis};
+use postroom_servers::{
     NEWEST_POSTGRES, OLDEST_POSTGRES, PATIENCE, Postmaster, Running, Server, Site, State, end_leftovers,
     start as start_and_wait, unique_folder,
 };
@@ -61,12 +63,14 @@ pub(crate) fn up(names: &[&str]) -> io::Result<()> {
     Ok(())
 }
 
-/// Stops them all and removes their folder.
-pub(crate) fn down() -> io::Result<()> {
-    match State::read()? {
-        Some(state) => remove(&state),
-        None => Ok(()),
-    }?;
+/// Stops them all and removes their folder; what they logged can be kept in another.
+pub(crate) fn down(keep: Option<&Path>) -> io::Result<()> {
+    if let Some(state) = State::read()? {
+        if let Some(folder) = keep {
+            keep_logs(&state, folder)?;
+        }
+        remove(&state)?;
+    }
     println!("down");
     Ok(())
 }
@@ -79,6 +83,25 @@ pub(crate) fn status() -> io::Result<bool> {
     };
     print(&state);
     Ok(SERVERS.iter().all(|server| is_well(*server, &state)))
+}
+
+/// Whether those of these names are up.
+pub(crate) fn are_well(names: &[&str]) -> io::Result<bool> {
+    let Some(state) = State::read()? else { return Ok(false) };
+    Ok(SERVERS.iter().filter(|server| names.contains(&server.name())).all(|server| is_well(*server, &state)))
+}
+
+fn keep_logs(state: &State, folder: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    for server in SERVERS {
+        if let Some(running) = state.servers.get(server.name()) {
+            let log = server.log(&running.site);
+            if log.is_file() {
+                fs::copy(log, folder.join(server.name()).with_extension("log"))?;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn start(server: &dyn Server, state: &mut State) -> io::Result<()> {

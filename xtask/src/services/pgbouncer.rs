@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use nix::sys::signal::Signal;
-use postroom_conformance::servers::{
+use postroom_servers::{
     LOCKED_PASSWORD, LOCKED_ROLE, PATIENCE, Process, Server, Site, State, as_postgres, program, run, wait_until,
 };
 

@@ -5,9 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use nix::sys::signal::Signal;
-use postroom_conformance::servers::{
-    Postmaster, Process, Server, Site, State, owned_folder, postgres_programs, program, run,
-};
+use postroom_servers::{Postmaster, Process, Server, Site, State, owned_folder, postgres_programs, program, run};
 
 const SETTINGS: &[(&str, &str)] = &[
     ("max_connections", "300"),
@@ -15,6 +13,13 @@ const SETTINGS: &[(&str, &str)] = &[
     ("max_wal_size", "2GB"),
     ("shared_buffers", "256MB"),
 ];
+
+/// For servers that nobody crashes: a test that does has a cluster of its own. Tests make a database each, which is written to
+/// disk as a whole: they take a third of the time.
+const HASTY: &[(&str, &str)] = &[("fsync", "off"), ("full_page_writes", "off")];
+
+/// Set for servers that only tests use: benchmarks use the shared ones as well, and what they measure is written to disk.
+pub(crate) const FOR_TESTS: &str = "XTASK_FOR_TESTS";
 
 pub(super) struct Postgres;
 
@@ -29,7 +34,8 @@ impl Server for Postgres {
         Postmaster::new(template.clone(), site.port).init()?;
         let postmaster = Postmaster::new(site.folder.clone(), site.port);
         postmaster.copy_of(&template)?;
-        postmaster.configure(SETTINGS)
+        postmaster.configure(SETTINGS)?;
+        if std::env::var_os(FOR_TESTS).is_some() { postmaster.configure(HASTY) } else { Ok(()) }
     }
 
     fn start(&self, site: &Site) -> io::Result<Process> {
@@ -76,8 +82,7 @@ impl Server for OtherPostgres {
         owned_folder(postmaster.data())?;
         postmaster.init()?;
         postmaster.configure(SETTINGS)?;
-        // Nobody crashes these, and version 14 writes everything to disk for each database that a test makes.
-        postmaster.configure(&[("fsync", "off"), ("full_page_writes", "off")])
+        postmaster.configure(HASTY)
     }
 
     fn start(&self, site: &Site) -> io::Result<Process> {

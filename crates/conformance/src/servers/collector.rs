@@ -7,7 +7,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc;
 use std::thread;
 
-use super::server::PATIENCE;
+use super::PATIENCE;
 
 /// One that runs as long as the test.
 #[derive(Debug)]

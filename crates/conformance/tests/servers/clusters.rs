@@ -15,6 +15,8 @@ async fn a_killed_cluster_keeps_what_was_committed() {
     let cluster = Cluster::start(&[("max_connections", "10")]).await;
     let mut connection = connect(&cluster.url("postgres")).await;
     assert_eq!(ask::<String>(&mut connection, "show max_connections").await, "10");
+    // The shared servers may be without it; what is crashed must not be.
+    assert_eq!(ask::<String>(&mut connection, "show fsync").await, "on");
     run(&mut connection, "create table note (text text)").await;
     run(&mut connection, "insert into note values ('committed')").await;
     run(&mut connection, "begin").await;

@@ -40,7 +40,7 @@ async fn only_the_locked_role_needs_a_password() {
 #[tokio::test]
 async fn the_shared_postgresql_has_the_settings_tests_rely_on() {
     let mut connection = connect(&Servers::find().postgres_url("postgres")).await;
-    for (setting, value) in [("max_connections", "300"), ("max_prepared_transactions", "50"), ("fsync", "on")] {
+    for (setting, value) in [("max_connections", "300"), ("max_prepared_transactions", "50")] {
         assert_eq!(ask::<String>(&mut connection, &format!("show {setting}")).await, value, "{setting}");
     }
 }

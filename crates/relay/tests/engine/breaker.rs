@@ -8,7 +8,7 @@ use std::time::Duration;
 use postroom_core::{BreakerCounts, Clock, Desk, Event, Failure, RouteState, Selection};
 use postroom_testing::{Reply, TokioClock};
 
-use crate::shop::{Shop, retry_every};
+use crate::engine::shop::{Shop, retry_every};
 
 #[tokio::test(start_paused = true)]
 async fn an_outage_pauses_the_route_counts_no_attempt_and_kills_nothing() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use postroom_core::{Actor, Capabilities, Desk, Failure, RouteState, Selection};
 use postroom_testing::{Reply, ScriptedTransport};
 
-use crate::shop::{Shop, retry_every};
+use crate::engine::shop::{Shop, retry_every};
 
 async fn shop() -> Shop {
     let mut shop = Shop::open().await;

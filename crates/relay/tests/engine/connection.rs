@@ -15,7 +15,7 @@ use postroom_testing::{ScriptedTransport, TokioClock};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::shop::{Shop, retry_every};
+use crate::engine::shop::{Shop, retry_every};
 
 /// A connection whose calls can be refused, and whose answers to takes can be late.
 #[derive(Clone, Default)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use postroom_core::{Desk, Failure, OnDead, OnFailure, Selection};
 
-use crate::shop::{Shop, retry_every};
+use crate::engine::shop::{Shop, retry_every};
 
 #[tokio::test(start_paused = true)]
 async fn events_of_a_key_arrive_in_append_order() {

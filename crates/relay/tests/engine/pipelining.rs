@@ -3,7 +3,7 @@
 use postroom_core::{Capabilities, Desk, Failure, OnDead, RouteState};
 use postroom_testing::ScriptedTransport;
 
-use crate::shop::Shop;
+use crate::engine::shop::Shop;
 
 async fn pipelining() -> Shop {
     let mut shop = Shop::open().await;

@@ -8,7 +8,7 @@ use postroom_core::{Capabilities, Clock, Desk, Event, Failure, RouteState};
 use postroom_testing::{Reply, ScriptedTransport, TokioClock};
 use tokio::time::Instant;
 
-use crate::shop::{Shop, retry_every};
+use crate::engine::shop::{Shop, retry_every};
 
 /// Answers `bad…` with a refusal and `good…` with a yes, after these times; `wide` at once, as a webhook does.
 fn receiver(wide: usize, no_after: Duration, yes_after: Duration) -> ScriptedTransport {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use postroom_core::{Desk, Receipt, RouteState};
 
-use crate::order::actor;
-use crate::shop::Shop;
+use crate::engine::order::actor;
+use crate::engine::shop::Shop;
 
 #[tokio::test(start_paused = true)]
 async fn a_graceful_stop_waits_for_what_is_on_its_way_and_repeats_nothing() {

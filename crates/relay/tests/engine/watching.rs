@@ -13,7 +13,7 @@ use postroom_memory::Memory;
 use postroom_relay::{Relay, RouteRun};
 use tokio::time::{Instant, sleep};
 
-use crate::shop::{Shop, retry_every};
+use crate::engine::shop::{Shop, retry_every};
 
 /// A store whose ear only the test wakes.
 #[derive(Clone)]

@@ -7,7 +7,7 @@ use postroom_core::{Budget, Capabilities, Desk, Event, Receipt, RouteDefinition,
 use postroom_relay::RouteRun;
 use postroom_testing::{Reply, ScriptedTransport, TokioClock};
 
-use crate::shop::Shop;
+use crate::engine::shop::Shop;
 
 #[tokio::test(start_paused = true)]
 async fn never_more_than_in_flight_max_are_on_their_way() {

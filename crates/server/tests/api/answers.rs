@@ -4,7 +4,7 @@ use postroom_core::{Event, JSON};
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt as _;
 
-use crate::site::{Site, operations};
+use crate::api::site::{Site, operations};
 
 #[tokio::test]
 async fn lists_come_page_by_page_and_each_row_once() {

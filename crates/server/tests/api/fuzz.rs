@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::site::{Site, operations};
+use crate::api::site::{Site, operations};
 
 /// Rounds for each operation.
 const ROUNDS: usize = 60;

@@ -1,8 +1,8 @@
 //! A write that comes again with the same key is not done again.
 
-use crate::site::Site;
+use crate::api::site::Site;
 
-async fn write(site: &Site, who: &str, key: &str, path: &str, body: &str) -> crate::site::Answer {
+async fn write(site: &Site, who: &str, key: &str, path: &str, body: &str) -> crate::api::site::Answer {
     let bearer = site.token(who).map(|token| format!("authorization: Bearer {token}\r\n")).unwrap_or_default();
     let headers = format!("{bearer}content-type: application/json\r\nidempotency-key: {key}\r\n");
     site.send("POST", path, &headers, body.as_bytes()).await

@@ -3,7 +3,7 @@
 use postroom_core::{NewToken, Role};
 use postroom_server::token;
 
-use crate::site::{Site, operations, operator};
+use crate::api::site::{Site, operations, operator};
 
 /// A path with something at its places.
 fn filled(path: &str) -> String {

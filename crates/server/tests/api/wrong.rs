@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::site::Site;
+use crate::api::site::Site;
 
 #[tokio::test]
 async fn wrong_input_is_named() {

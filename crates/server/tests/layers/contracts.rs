@@ -5,7 +5,7 @@ use postroom_core::Event;
 use postroom_server::transports;
 use serde_json::json;
 
-use crate::case::Case;
+use crate::layers::case::Case;
 
 const SHOP: &str = "[store.main]\nurl = \"sqlite://shop.db\"\n";
 

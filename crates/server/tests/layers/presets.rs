@@ -2,7 +2,7 @@
 
 use postroom_server::config::{PRESETS, Target};
 
-use crate::case::{Case, origin};
+use crate::layers::case::{Case, origin};
 
 fn with(preset: &str) -> Case {
     let commands = ["M4", "EVENTQUEUE"].map(|route| format!("POSTROOM_ROUTE__{route}__TO__EXEC__COMMAND"));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use postroom_core::envelope::Format;
 use postroom_server::config::Target;
 
-use crate::case::{Case, origin};
+use crate::layers::case::{Case, origin};
 
 #[cfg(feature = "webhook")]
 #[test]

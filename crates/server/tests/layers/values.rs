@@ -7,7 +7,7 @@ use postroom_core::{BreakerPolicy, Delays, Limits, OnDead, OnFailure, Retention,
 use postroom_relay::{Poll, RelayOptions};
 use postroom_server::config::{ExecPeer, LogFormat, Target, init};
 
-use crate::case::{Case, origin};
+use crate::layers::case::{Case, origin};
 
 const SHOP: &str = r#"
 name = "shop-relay"

@@ -10,7 +10,7 @@ use sqlx::{AssertSqlSafe, PgPool, Transaction};
 
 use super::catalogue;
 use crate::error::Fault;
-use crate::inbox::accepted;
+use crate::store::Postgres;
 
 /// An inbox in a table of the application's: `event_inbox`, `processed_events`, or any other.
 #[derive(Debug, Clone)]
@@ -53,6 +53,6 @@ impl Inbox for PostgresInbox {
         self.texts.check(consumer, id)?;
         let query = sqlx::query(AssertSqlSafe(Arc::clone(&self.texts.accept))).bind(consumer).bind(id);
         let done = query.execute(&mut **tx).await.map_err(|error| self.failed(error, "accept"))?;
-        Ok(accepted(done.rows_affected()))
+        Ok(Postgres::accepted(done.rows_affected()))
     }
 }

@@ -10,7 +10,7 @@ use postroom_core::{Budget, Event, Outbox as _};
 use postroom_postgres::Postgres;
 use tokio::sync::mpsc;
 
-use crate::bench::{Bench, LEASE, PATIENCE, Worker, append, delivered, events, retry, wait_for};
+use crate::hazards::bench::{Bench, LEASE, PATIENCE, Worker, append, delivered, events, retry, wait_for};
 
 /// A relay's store, of which statements with one of these texts are held until the test lets them go on, once it is told to.
 struct Held {

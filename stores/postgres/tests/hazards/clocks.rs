@@ -9,7 +9,7 @@ use postroom_conformance::servers::{Cluster, ClusterOptions, faketime, unique_fo
 use postroom_core::{Clock as _, Event, Timestamp};
 use postroom_testing::ManualClock;
 
-use crate::bench::{Bench, Worker, delivered, events, retry, wait_for};
+use crate::hazards::bench::{Bench, Worker, delivered, events, retry, wait_for};
 
 /// A cluster whose clock the test sets.
 struct Clock {

@@ -4,7 +4,7 @@ use postroom_conformance::servers::proxy::{Mode, Moment, Trigger};
 use postroom_conformance::servers::{FaultProxy, Servers};
 use postroom_core::{Event, Filter, Outbox as _, RouteDefinition, Store as _};
 
-use crate::bench::{Bench, LEASE, Worker, delivered, events, relay, retry, rounds, route};
+use crate::hazards::bench::{Bench, LEASE, Worker, delivered, events, relay, retry, rounds, route};
 use std::collections::BTreeMap;
 use std::time::Duration;
 

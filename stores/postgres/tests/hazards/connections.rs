@@ -7,7 +7,7 @@ use postroom_core::{Store as _, StoreErrorKind};
 use postroom_postgres::Postgres;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, Row as _};
 
-use crate::bench::{Bench, LEASE, Worker, events};
+use crate::hazards::bench::{Bench, LEASE, Worker, events};
 
 /// H-15
 #[tokio::test]
@@ -37,7 +37,7 @@ async fn a_server_without_free_connections_costs_no_lane() {
         match PgConnection::connect(&cluster.url("postgres")).await {
             Ok(conn) => strangers.push(conn),
             // Those sent away may take a moment to leave.
-            Err(_) if strangers.len() < 10 => assert!(start.elapsed() < crate::bench::PATIENCE),
+            Err(_) if strangers.len() < 10 => assert!(start.elapsed() < crate::hazards::bench::PATIENCE),
             Err(_) => break,
         }
     }
@@ -49,7 +49,7 @@ async fn a_server_without_free_connections_costs_no_lane() {
             Err(error) => assert_eq!(error.kind, StoreErrorKind::Unreachable, "{error}"),
             Ok(take) => assert!(take.deliveries.is_empty()),
         }
-        assert!(start.elapsed() < crate::bench::PATIENCE);
+        assert!(start.elapsed() < crate::hazards::bench::PATIENCE);
     };
     assert!(error.message.contains("no connection left"), "{error}");
     for _ in 0..3 {

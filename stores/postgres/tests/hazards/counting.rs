@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use postroom_core::{Event, Outbox as _, RouteDefinition, RouteHealth, Store as _};
 
-use crate::bench::{Bench, LEASE, Worker, events, relay, wait_for};
+use crate::hazards::bench::{Bench, LEASE, Worker, events, relay, wait_for};
 
 /// What the renewals of a relay say of its counts.
 async fn differs(worker: &Worker) -> Option<String> {

@@ -3,7 +3,7 @@
 use postroom_conformance::servers::Cluster;
 use postroom_core::Settlement;
 
-use crate::bench::{Bench, LEASE, Worker, dead, delivered, events, retry, rounds};
+use crate::hazards::bench::{Bench, LEASE, Worker, dead, delivered, events, retry, rounds};
 use std::time::Duration;
 
 /// H-16, and H-28 as far as the database's side of a relay goes.

@@ -8,7 +8,7 @@ use std::process::Command;
 use postroom_conformance::servers::{Cluster, ClusterOptions, run, unique_folder};
 use postroom_core::{Event, Outbox as _, StoreErrorKind};
 
-use crate::bench::{Bench, LEASE, Worker, events};
+use crate::hazards::bench::{Bench, LEASE, Worker, events};
 
 /// A disk in memory; gone when it is dropped.
 struct SmallDisk(PathBuf);
@@ -86,7 +86,7 @@ async fn a_full_disk_fails_appends_by_name_and_the_rest_goes_on_when_there_is_ro
 
     fs::remove_file(ballast).unwrap();
     bench.append(&events(50, 50)).await;
-    worker.settle_all(&in_hand.iter().map(crate::bench::delivered).collect::<Vec<_>>()).await;
+    worker.settle_all(&in_hand.iter().map(crate::hazards::bench::delivered).collect::<Vec<_>>()).await;
     worker.until(100).await;
     worker.drain().await;
     assert_eq!(bench.agrees().await, 100);

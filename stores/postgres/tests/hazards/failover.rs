@@ -6,7 +6,7 @@ use postroom_core::{Store as _, StoreErrorKind};
 use postroom_postgres::{Postgres, PostgresOptions};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, Row as _};
 
-use crate::bench::{Bench, LEASE, PATIENCE, Worker, append, delivered, events, ids, wait_for};
+use crate::hazards::bench::{Bench, LEASE, PATIENCE, Worker, append, delivered, events, ids, wait_for};
 
 async fn ask(url: &str, text: &str) -> String {
     let mut conn = PgConnection::connect(url).await.unwrap();

@@ -6,7 +6,7 @@ use postroom_conformance::servers::{Database, Servers};
 use postroom_core::{Retention, Store as _};
 use sqlx::{Connection as _, Executor as _, PgConnection};
 
-use crate::bench::{Bench, LEASE, Worker, events, rounds};
+use crate::hazards::bench::{Bench, LEASE, Worker, events, rounds};
 
 const EACH: usize = 1_000;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use postroom_core::{Acceptance, Inbox as _, Retention, Store as _};
 use sqlx::{AssertSqlSafe, Executor as _};
 
-use crate::bench::Bench;
+use crate::hazards::bench::Bench;
 
 async fn accept(bench: &Bench, consumer: &str, id: &str) -> Acceptance {
     let mut tx = bench.store.begin().await.unwrap();

@@ -9,7 +9,7 @@ use postroom_relay::{Relay, RelayOptions, RouteRun};
 use postroom_testing::ScriptedTransport;
 use sqlx::Executor as _;
 
-use crate::bench::{Bench, LEASE, Worker, append, events, relay, retry, route, wait_for};
+use crate::hazards::bench::{Bench, LEASE, Worker, append, events, relay, retry, route, wait_for};
 
 /// H-13
 #[tokio::test]
@@ -195,7 +195,7 @@ async fn a_role_whose_transactions_are_serializable_works_like_any_other() {
             let (fail, through): (Vec<_>, Vec<_>) =
                 take.deliveries.iter().partition(|one| one.attempts == 0 && one.event.id.ends_with('7'));
             let failed = fail.into_iter().map(|one| retry(one, Duration::ZERO));
-            let settlements: Vec<_> = failed.chain(through.into_iter().map(crate::bench::delivered)).collect();
+            let settlements: Vec<_> = failed.chain(through.into_iter().map(crate::hazards::bench::delivered)).collect();
             relay.source.settle(&settlements).await.unwrap();
             relay.renew().await.unwrap();
             came.extend(relay.came.keys().cloned());

@@ -8,7 +8,7 @@ use postroom_conformance::servers::{Cluster, ClusterOptions, as_postgres, progra
 use postroom_core::{Event, Outbox as _};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection};
 
-use crate::bench::{Bench, LEASE, Worker, append, events};
+use crate::hazards::bench::{Bench, LEASE, Worker, append, events};
 
 /// The next transaction of the cluster gets this id, and an epoch before it.
 fn reset(cluster: &Cluster, epoch: u32, xid: u32) {
@@ -101,7 +101,7 @@ async fn gaps_after_rollbacks_are_not_taken_for_losses() {
     assert_eq!(bench.agrees().await, committed as u64);
     assert_eq!(bench.one("select last_value from postroom.log_seq").await, "600");
     let upkeep = postroom_core::Store::upkeep(&bench.store).unwrap();
-    assert!(!upkeep.repair(true, &crate::bench::ada()).await.unwrap().repaired);
+    assert!(!upkeep.repair(true, &crate::hazards::bench::ada()).await.unwrap().repaired);
 }
 
 /// H-93: a queue of notifications that is full fails only those who notify.

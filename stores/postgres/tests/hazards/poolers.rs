@@ -7,7 +7,7 @@ use postroom_conformance::servers::{Database, FaultProxy, Servers};
 use postroom_core::StoreErrorKind;
 use postroom_postgres::{Pooler, Postgres};
 
-use crate::bench::{Bench, LEASE, Worker, append, events};
+use crate::hazards::bench::{Bench, LEASE, Worker, append, events};
 
 /// H-11
 #[tokio::test]

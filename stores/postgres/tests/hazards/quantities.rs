@@ -8,7 +8,7 @@ use postroom_conformance::servers::{Cluster, FaultProxy, Servers};
 use postroom_core::{Budget, Event, Outbox as _, Selection, Store as _};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, Row as _};
 
-use crate::bench::{Bench, LEASE, Worker, append, delivered, events, retry, wait_for};
+use crate::hazards::bench::{Bench, LEASE, Worker, append, delivered, events, retry, wait_for};
 
 /// H-33
 #[tokio::test]

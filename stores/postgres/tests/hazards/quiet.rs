@@ -6,7 +6,7 @@ use postroom_conformance::servers::proxy::Mode;
 use postroom_conformance::servers::{FaultProxy, Servers};
 use postroom_core::{Ear, Outbox as _, Store as _};
 
-use crate::bench::{Bench, LEASE, PATIENCE, Worker, ada, events, retry};
+use crate::hazards::bench::{Bench, LEASE, PATIENCE, Worker, ada, events, retry};
 
 /// However long nothing came: a relay that serves one route has nobody to share an old answer with.
 #[tokio::test]

@@ -15,7 +15,7 @@ use postroom_testing::ManualClock;
 use sqlx::{Connection as _, Executor as _, PgConnection};
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::bench::{Bench, Worker, ada, dead, delivered, events, rounds, wait_for};
+use crate::hazards::bench::{Bench, Worker, ada, dead, delivered, events, rounds, wait_for};
 
 const SECOND: Duration = Duration::from_secs(1);
 const LEAVES: u16 = 5;
@@ -213,7 +213,7 @@ async fn a_route_that_lags_keeps_its_leaf_until_it_has_read_it() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert_eq!(bench.one("select count(*) from postroom.log").await, n.to_string(), "none of them is gone");
-    let source = bench.store.source(&crate::bench::relay(crate::bench::LEASE), &slow).await.unwrap();
+    let source = bench.store.source(&crate::hazards::bench::relay(crate::hazards::bench::LEASE), &slow).await.unwrap();
     let mut archive = Worker { source, came: std::collections::BTreeMap::new() };
     archive.until(n).await;
     assert_eq!((archive.came.len(), archive.twice()), (n, 0));

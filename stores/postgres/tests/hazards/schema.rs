@@ -5,7 +5,7 @@ use postroom_conformance::servers::{Database, FaultProxy, Servers};
 use postroom_core::{Store as _, StoreErrorKind};
 use postroom_postgres::{Postgres, PostgresOptions};
 
-use crate::bench::{Bench, events};
+use crate::hazards::bench::{Bench, events};
 
 /// H-20
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use postroom_core::{Event, Outbox as _, RouteDefinition, Store as _};
 use sqlx::{Postgres, Transaction};
 
-use crate::bench::{Bench, LEASE, Worker, append, events, relay, wait_for};
+use crate::hazards::bench::{Bench, LEASE, Worker, append, events, relay, wait_for};
 
 /// How long the first event may take on a machine that does other things meanwhile; on a quiet one it is a tenth of this.
 const SOON: Duration = Duration::from_secs(4);

@@ -9,7 +9,9 @@ use postroom_conformance::servers::{Database, FaultProxy, Servers};
 use postroom_core::{Event, Retention, Selection, Store as _};
 use postroom_postgres::Postgres;
 
-use crate::bench::{Bench, LEASE, PATIENCE, Worker, ada, append, dead, delivered, events, ids, relay, retry, route};
+use crate::hazards::bench::{
+    Bench, LEASE, PATIENCE, Worker, ada, append, dead, delivered, events, ids, relay, retry, route,
+};
 
 /// The lease of the relay that vanishes.
 const SHORT: Duration = Duration::from_secs(3);

@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use sqlx::Row as _;
 
-use crate::checker::{Fact, Report};
-use crate::interleavings::{
+use crate::position::checker::{Fact, Report};
+use crate::position::interleavings::{
     Watched, a_later_id_has_the_lower_number, a_lower_number_commits_later, an_id_is_taken_before_the_lock,
     what_ends_late_has_several_events,
 };
-use crate::load::Load;
-use crate::readers::{ByPosition, Cursor, Flaw, Reader};
-use crate::shop::{Elsewhere, Session, Shop};
+use crate::position::load::Load;
+use crate::position::readers::{ByPosition, Cursor, Flaw, Reader};
+use crate::position::shop::{Elsewhere, Session, Shop};
 
 /// How often an interleaving is tried that others in the cluster can disturb.
 const ROUNDS: i32 = 1_000;

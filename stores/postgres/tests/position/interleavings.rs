@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, Executor as _};
 
-use crate::checker::{Fact, Report};
-use crate::readers::{Reader, StoreReader};
-use crate::shop::{Elsewhere, Shop};
+use crate::position::checker::{Fact, Report};
+use crate::position::readers::{Reader, StoreReader};
+use crate::position::shop::{Elsewhere, Shop};
 
 /// How long something may take to come. Readers behind a gate wait for whatever else runs in the cluster.
 const PATIENCE: Duration = Duration::from_mins(1);

@@ -14,8 +14,8 @@ use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, Postgres
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use crate::checker::Fact;
-use crate::shop::{Elsewhere, Shop};
+use crate::position::checker::Fact;
+use crate::position::shop::{Elsewhere, Shop};
 
 const WRITERS: usize = 11;
 const KEYS: usize = 400;

@@ -5,7 +5,7 @@
 use postroom_core::{Event, Outbox as _};
 use sqlx::Connection as _;
 
-use crate::shop::Shop;
+use crate::position::shop::Shop;
 
 /// Whether a producer that was stopped at its number has an id by then.
 async fn has_its_id_at_the_number(shop: &Shop, append: &'static str) -> bool {

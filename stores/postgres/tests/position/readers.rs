@@ -11,8 +11,8 @@ use postroom_postgres::Postgres;
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 
-use crate::checker::Fact;
-use crate::shop::{Session, Shop};
+use crate::position::checker::Fact;
+use crate::position::shop::{Session, Shop};
 
 /// Looks once, and says what came.
 pub(crate) trait Reader {

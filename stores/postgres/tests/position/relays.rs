@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use postroom_core::{Budget, RouteDefinition, RouteHealth, Settlement, Store as _};
 
-use crate::checker::Fact;
-use crate::load::Load;
-use crate::readers::{delivered, fact, relay, route};
-use crate::shop::Shop;
+use crate::position::checker::Fact;
+use crate::position::load::Load;
+use crate::position::readers::{delivered, fact, relay, route};
+use crate::position::shop::Shop;
 
 /// Most deliveries in hand.
 const IN_HAND: usize = 200;

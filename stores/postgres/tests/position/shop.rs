@@ -10,7 +10,7 @@ use postroom_postgres::{Postgres, PostgresOptions};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{ConnectOptions as _, Executor as _, Row as _};
 
-use crate::checker::{Fact, Report, check};
+use crate::position::checker::{Fact, Report, check};
 
 /// A store with an application's tables beside it: `aggregate`, whose rows writers change, and `committed`, which they write
 /// in the transactions that append.

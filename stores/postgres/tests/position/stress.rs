@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::load::Load;
-use crate::relays;
-use crate::shop::Shop;
+use crate::position::load::Load;
+use crate::position::relays;
+use crate::position::shop::Shop;
 
 /// Minutes of the long form.
 const MINUTES: &str = "POSTROOM_STRESS_MINUTES";

@@ -5,10 +5,10 @@
 
 use postroom_core::new_id;
 
-use crate::checker::{Fact, Report};
-use crate::interleavings::Watched;
-use crate::readers::{ByPosition, Flaw};
-use crate::shop::Shop;
+use crate::position::checker::{Fact, Report};
+use crate::position::interleavings::Watched;
+use crate::position::readers::{ByPosition, Flaw};
+use crate::position::shop::Shop;
 
 const DEFAULTS: &str = "
 create table gate (a int);

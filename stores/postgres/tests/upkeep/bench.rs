@@ -7,6 +7,9 @@ use postroom_core::{Actor, Event, Outbox, Store, Upkeep};
 use postroom_postgres::{Postgres, PostgresOptions};
 use sqlx::{AssertSqlSafe, Executor, Row};
 
+/// What the names of roles end with.
+pub(crate) const ROLES: [&str; 6] = ["append", "writer", "relay", "inbox", "viewer", "migrate"];
+
 /// A store in a schema of its own.
 pub(crate) struct Bench {
     pub(crate) schema: Schema,
@@ -46,6 +49,16 @@ impl Bench {
 
     pub(crate) async fn sql(&self, text: &str) {
         self.store.pool().execute(self.here(text)).await.unwrap();
+    }
+
+    /// Drops what the script of roles has made.
+    pub(crate) async fn drop_roles(&self) {
+        // It takes rights of the whole database away: the script of another test would fail beside it.
+        let alone = "select pg_advisory_xact_lock(hashtext('postroom roles'))";
+        let schema = self.schema.name();
+        for role in ROLES {
+            self.sql(&format!("{alone}; drop owned by {schema}_{role} cascade; drop role {schema}_{role}")).await;
+        }
     }
 
     /// One value, as text.

@@ -12,7 +12,7 @@ use postroom_postgres::{Postgres, PostgresOptions};
 use postroom_testing::ManualClock;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, Row as _};
 
-use crate::bench::{Bench, ada, options};
+use crate::upkeep::bench::{Bench, ada, options};
 
 /// What was found under a code.
 fn with<'f>(found: &'f [Found], code: &str) -> Vec<&'f Found> {
@@ -156,9 +156,7 @@ async fn the_role_of_relays_lacks_nothing() {
     let found = store.upkeep().unwrap().examine().await.unwrap();
     assert_eq!(with(&found, "doctor.rights_missing"), Vec::<&Found>::new());
     assert!(found.iter().any(|found| found.message == "the role has the rights of a relay"));
-    for role in ["append", "writer", "relay", "inbox", "viewer", "migrate"] {
-        bench.sql(&format!("drop owned by {schema}_{role} cascade; drop role {schema}_{role}")).await;
-    }
+    bench.drop_roles().await;
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use postroom_postgres::{Postgres, PostgresOptions};
 use postroom_testing::{ScriptedTransport, drain};
 use sqlx::{AssertSqlSafe, Executor};
 
-use crate::bench::{Bench, ada, options};
+use crate::upkeep::bench::{Bench, ada, options};
 
 /// Who holds the lane, under which term, and how many checkpoints there are.
 const LANE: &str =

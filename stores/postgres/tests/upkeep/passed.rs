@@ -4,7 +4,7 @@ use postroom_core::view::Recovered;
 use postroom_core::{Event, Failure, Filter, RouteDefinition, Start};
 use postroom_testing::{ScriptedTransport, drain};
 
-use crate::bench::{Bench, ada};
+use crate::upkeep::bench::{Bench, ada};
 
 /// Appended after the sequence of a cut-over began low: an event of this type and key.
 async fn append(bench: &Bench, event_type: &str, key: &str) {

@@ -11,9 +11,7 @@ use postroom_postgres::{Postgres, PostgresOptions};
 use postroom_testing::{ManualClock, ScriptedTransport, drain};
 use sqlx::{AssertSqlSafe, Executor};
 
-use crate::bench::{Bench, ada};
-
-const ROLES: [&str; 6] = ["append", "writer", "relay", "inbox", "viewer", "migrate"];
+use crate::upkeep::bench::{Bench, ROLES, ada};
 
 #[tokio::test]
 async fn each_role_may_do_its_task_and_nothing_else() {
@@ -57,14 +55,7 @@ async fn each_role_may_do_its_task_and_nothing_else() {
             assert_eq!(may(role, statement).await, allowed.contains(&role), "{role}: {statement}");
         }
     }
-    drop_roles(&bench).await;
-}
-
-async fn drop_roles(bench: &Bench) {
-    let schema = bench.schema.name();
-    for role in ROLES {
-        bench.sql(&format!("drop owned by {schema}_{role} cascade; drop role {schema}_{role}")).await;
-    }
+    bench.drop_roles().await;
 }
 
 #[tokio::test]
@@ -100,7 +91,7 @@ async fn users_with_one_role_each_carry_events_from_end_to_end() {
     assert_eq!(consumer.accept(&mut tx, "mailer", id).await.unwrap(), Acceptance::New);
     tx.commit().await.unwrap();
     assert_eq!(open("viewer").await.upkeep().unwrap().stats().await.unwrap().last_number, 4);
-    drop_roles(&bench).await;
+    bench.drop_roles().await;
 }
 
 #[tokio::test]
@@ -147,5 +138,5 @@ async fn operators_and_retention_need_no_more_than_the_role_of_relays() {
     assert!(desk.store().await.is_ok() && desk.relays().await.is_ok() && desk.routes().await.is_ok());
     clock.advance(Duration::from_hours(1));
     desk.forget("mailer", &ada()).await.unwrap();
-    drop_roles(&bench).await;
+    bench.drop_roles().await;
 }

@@ -11,7 +11,7 @@ use postroom_testing::{ManualClock, ScriptedTransport, drain};
 use sqlx::{Executor, Row};
 use tokio::sync::oneshot;
 
-use crate::bench::{Bench, options};
+use crate::upkeep::bench::{Bench, options};
 
 #[tokio::test]
 async fn the_list_of_columns_is_that_of_a_fresh_store() {

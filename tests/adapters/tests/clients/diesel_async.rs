@@ -3,10 +3,10 @@
 use diesel::sql_query;
 use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl};
 use postroom_adapters::Shop;
+use postroom_clients::diesel_async as outbox;
 use postroom_core::{Acceptance, StoreErrorKind};
-use postroom_postgres::adapters::diesel_async as outbox;
 
-use crate::{event, refused};
+use crate::clients::{event, refused};
 
 /// What a transaction of diesel's may end with.
 type Failed = Box<dyn std::error::Error + Send + Sync>;

@@ -2,9 +2,9 @@
 
 use diesel_async::AsyncConnection;
 use postroom_adapters::Shop;
+use postroom_clients as adapters;
 use postroom_core::{Event, Outbox, StoreError};
 use postroom_postgres::Postgres;
-use postroom_postgres::adapters;
 use sea_orm::TransactionTrait;
 use serde_json::{Value, json};
 
@@ -42,14 +42,14 @@ async fn append_by_all(shop: &Shop, store: &Postgres, word: &str) -> Result<usiz
     let _ = store.append_once(&mut tx, &format!("{word} sqlx"), &plain).await?;
     tx.commit().await.unwrap();
 
-    let mut client = crate::tokio_postgres::connect(shop).await;
+    let mut client = crate::clients::tokio_postgres::connect(shop).await;
     let tx = client.transaction().await.unwrap();
     let _ = adapters::tokio_postgres::append(store, &tx, &events[0]).await?;
     let _ = adapters::tokio_postgres::append_many(store, &tx, &events).await?;
     let _ = adapters::tokio_postgres::append_once(store, &tx, &format!("{word} tokio-postgres"), &plain).await?;
     tx.commit().await.unwrap();
 
-    let mut connection = crate::diesel_async::connect(shop).await;
+    let mut connection = crate::clients::diesel_async::connect(shop).await;
     let done = connection.transaction::<_, Box<dyn std::error::Error + Send + Sync>, _>(async |tx| {
         let _ = adapters::diesel_async::append(store, tx, &events[0]).await?;
         let _ = adapters::diesel_async::append_many(store, tx, &events).await?;
@@ -58,7 +58,7 @@ async fn append_by_all(shop: &Shop, store: &Postgres, word: &str) -> Result<usiz
     });
     done.await.unwrap();
 
-    let tx = crate::sea_orm::connect(shop).await.begin().await.unwrap();
+    let tx = crate::clients::sea_orm::connect(shop).await.begin().await.unwrap();
     let _ = adapters::sea_orm::append(store, &tx, &events[0]).await?;
     let _ = adapters::sea_orm::append_many(store, &tx, &events).await?;
     let _ = adapters::sea_orm::append_once(store, &tx, &format!("{word} sea-orm"), &plain).await?;

@@ -1,11 +1,11 @@
 //! With SeaORM.
 
 use postroom_adapters::Shop;
+use postroom_clients::sea_orm as outbox;
 use postroom_core::{Acceptance, StoreErrorKind};
-use postroom_postgres::adapters::sea_orm as outbox;
 use sea_orm::{ConnectionTrait, Database, DatabaseConnection, TransactionTrait};
 
-use crate::{event, refused};
+use crate::clients::{event, refused};
 
 pub(crate) async fn connect(shop: &Shop) -> DatabaseConnection {
     Database::connect(shop.url()).await.unwrap()

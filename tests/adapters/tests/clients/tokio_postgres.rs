@@ -1,11 +1,11 @@
 //! With tokio-postgres.
 
 use postroom_adapters::Shop;
+use postroom_clients::tokio_postgres as outbox;
 use postroom_core::{Acceptance, StoreErrorKind};
-use postroom_postgres::adapters::tokio_postgres as outbox;
 use tokio_postgres::{Client, NoTls};
 
-use crate::{event, refused};
+use crate::clients::{event, refused};
 
 pub(crate) async fn connect(shop: &Shop) -> Client {
     let (client, connection) = tokio_postgres::connect(&shop.url(), NoTls).await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::folder;
+use crate::languages::folder;
 
 fn text() -> String {
     fs::read_to_string(folder().with_extension("md")).unwrap()

@@ -6,7 +6,7 @@ use std::process::Command;
 use postroom_adapters::Shop;
 use serde_json::{Value, json};
 
-use crate::{folder, run};
+use crate::languages::{folder, run};
 
 /// What every program leaves: one order, its event, booked once although it came twice; and nothing of the order whose
 /// event was refused.

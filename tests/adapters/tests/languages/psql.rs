@@ -7,7 +7,7 @@ use postroom_core::Event;
 use serde_json::json;
 use sqlx::{Connection, Executor, PgConnection};
 
-use crate::{folder, page, programs, run};
+use crate::languages::{folder, page, programs, run};
 
 /// Runs a file of the page, as its first line says.
 fn psql(shop: &Shop, file: &str) -> String {

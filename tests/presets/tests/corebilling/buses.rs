@@ -10,7 +10,7 @@ use postroom_e2e::{until, within};
 use postroom_presets::System;
 use serde_json::{Value, json};
 
-use crate::world::Billing;
+use crate::corebilling::world::Billing;
 
 #[test]
 fn with_nats_as_the_bus_the_subject_is_the_rows_own() {

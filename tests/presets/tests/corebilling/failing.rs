@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::world::Billing;
+use crate::corebilling::world::Billing;
 
 /// Fails the row once more with so many failures behind it; how far ahead its next try is then, in seconds, at most and at least.
 fn delay(billing: &Billing, count: u32) -> (f64, f64) {

@@ -6,7 +6,7 @@ use postroom_e2e::until;
 use postroom_presets::get;
 use serde_json::json;
 
-use crate::world::Billing;
+use crate::corebilling::world::Billing;
 
 const BACK: &str = r#"{"outbox_status": "pending", "outbox_retry_count": 0}"#;
 

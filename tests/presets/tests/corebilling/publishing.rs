@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::world::Billing;
+use crate::corebilling::world::Billing;
 
 const STATE: [&str; 4] = ["outbox_status", "outbox_retry_count", "outbox_next_attempt_at", "outbox_last_error"];
 

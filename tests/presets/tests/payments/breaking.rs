@@ -6,7 +6,7 @@ use postroom_conformance::servers::brokers;
 use postroom_e2e::until;
 use postroom_presets::Kafka;
 
-use crate::world::Payments;
+use crate::payments::world::Payments;
 
 #[test]
 fn ten_failures_in_a_row_open_the_breaker_and_it_closes_by_itself() {

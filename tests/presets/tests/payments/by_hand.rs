@@ -2,7 +2,7 @@
 
 use postroom_e2e::until;
 
-use crate::world::Payments;
+use crate::payments::world::Payments;
 
 #[test]
 fn rows_that_the_old_processor_stamps_while_they_are_on_their_way_keep_its_stamp() {

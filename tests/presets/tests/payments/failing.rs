@@ -3,7 +3,7 @@
 use postroom_e2e::until;
 use serde_json::{Value, json};
 
-use crate::world::{Payments, payload};
+use crate::payments::world::{Payments, payload};
 
 #[test]
 fn each_failure_counts_and_its_delay_doubles_with_at_most_a_tenth_of_jitter() {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use postroom_e2e::until;
 use serde_json::Value;
 
-use crate::world::{Payments, payload};
+use crate::payments::world::{Payments, payload};
 
 #[test]
 fn the_envelope_is_that_of_the_services_documents_field_by_field() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use postroom_e2e::{until, within};
 
-use crate::world::Payments;
+use crate::payments::world::Payments;
 
 #[test]
 fn delays_and_the_number_of_tries_are_as_the_variables_say_in_decimal_seconds() {

@@ -4,7 +4,7 @@ use nix::sys::signal::Signal;
 use postroom_conformance::feeds::{Behaviour, Bench, Harness, SqliteGround};
 use postroom_conformance::transports::until;
 
-use crate::place::{Own, Shared};
+use crate::feed::place::{Own, Shared};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_message_with_no_room_for_why_it_died_is_buried_as_it_was() {

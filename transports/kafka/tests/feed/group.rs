@@ -7,7 +7,7 @@ use postroom_conformance::transports::until;
 use postroom_core::{Delays, Event, JSON, RetryPolicy};
 use postroom_kafka::{KafkaFeed, KafkaFeedOptions};
 
-use crate::place::Shared;
+use crate::feed::place::Shared;
 
 fn event(id: &str, key: &str) -> Event {
     Event::new("parcel.sent").id(id).key(key).bytes(JSON, "{}")

@@ -7,7 +7,7 @@ use postroom_kafka::{Acks, KafkaOptions, Mechanism, Sasl};
 use postroom_tls::TlsFiles;
 
 use crate::cluster::Cluster;
-use crate::workshop::{kafka, options, template};
+use crate::kafka::workshop::{kafka, options, template};
 
 /// Findings as lines: how good, code, words.
 async fn found(options: KafkaOptions) -> Vec<String> {

@@ -6,7 +6,7 @@ use postroom_core::{Burial, Event, Failure, FailureKind, JSON, Outbound, Transpo
 use postroom_kafka::{Acks, Compression, KafkaOptions, UnknownTopic};
 
 use crate::cluster::Cluster;
-use crate::workshop::{deliver, event, events, failure, kafka, options, post, post_to, template};
+use crate::kafka::workshop::{deliver, event, events, failure, kafka, options, post, post_to, template};
 
 #[tokio::test]
 async fn key_headers_body_and_receipt_are_the_events() {

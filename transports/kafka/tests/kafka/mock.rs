@@ -10,7 +10,7 @@ use rdkafka::producer::DefaultProducerContext;
 use rdkafka::types::{RDKafkaApiKey as Api, RDKafkaRespErr as Answer};
 
 use crate::cluster::{Cluster, Record};
-use crate::workshop::{deliver_to_the_end, event, events, failure, logged, options, post, post_to};
+use crate::kafka::workshop::{deliver_to_the_end, event, events, failure, logged, options, post, post_to};
 
 type Mock = MockCluster<'static, DefaultProducerContext>;
 

@@ -7,7 +7,7 @@ use postroom_core::{Event, JSON};
 use postroom_kafka::KafkaOptions;
 
 use crate::cluster::{Cluster, Record};
-use crate::workshop::{deliver_to_the_end, event, events, options, post, post_to};
+use crate::kafka::workshop::{deliver_to_the_end, event, events, options, post, post_to};
 
 fn ids(records: &[Record]) -> Vec<&str> {
     records.iter().map(Record::id).collect()

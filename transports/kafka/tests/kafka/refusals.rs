@@ -9,7 +9,7 @@ use postroom_kafka::{KafkaOptions, Mechanism, Sasl};
 use tokio::task::spawn_blocking;
 
 use crate::cluster::Cluster;
-use crate::workshop::{deliver_to_the_end, event, events, failure, kafka, logged, options, post, post_to};
+use crate::kafka::workshop::{deliver_to_the_end, event, events, failure, kafka, logged, options, post, post_to};
 
 #[tokio::test]
 async fn a_missing_topic_is_named_at_once_and_kills_nobody() {
@@ -152,7 +152,7 @@ async fn with_the_right_to_write_and_nothing_else_events_are_delivered_and_what_
     post.close().await;
 
     // A topic it may see and not write to is refused by the broker, and the others go on without it.
-    let mut post = crate::workshop::post(limited(&brokers, "{tenant}"));
+    let mut post = crate::kafka::workshop::post(limited(&brokers, "{tenant}"));
     let (bad, good) = (event("bad", "b").tenant(&seen), event("good", "g").tenant(&mine));
     post.deliver(&[bad.clone(), good.clone()]).await;
     let failure = post.outcomes().await.remove("bad").unwrap().unwrap_err();

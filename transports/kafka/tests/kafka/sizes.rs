@@ -5,7 +5,7 @@ use postroom_core::{Event, FailureKind, JSON};
 use postroom_kafka::KafkaOptions;
 
 use crate::cluster::Cluster;
-use crate::workshop::{deliver_to_the_end, event, events, failure, kafka, logged, options, post, post_to};
+use crate::kafka::workshop::{deliver_to_the_end, event, events, failure, kafka, logged, options, post, post_to};
 
 const LIMIT: usize = 20_000;
 

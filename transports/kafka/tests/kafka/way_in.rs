@@ -12,7 +12,7 @@ use postroom_kafka::{KafkaOptions, Mechanism, Sasl};
 use postroom_tls::TlsFiles;
 
 use crate::cluster::Cluster;
-use crate::workshop::{LONG, event, failure, kafka, logged, options, post};
+use crate::kafka::workshop::{LONG, event, failure, kafka, logged, options, post};
 
 fn port(listener: &str) -> u16 {
     Servers::find().site("kafka").port_of(listener)

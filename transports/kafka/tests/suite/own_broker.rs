@@ -15,7 +15,7 @@ use postroom_core::Transport;
 use tokio::task::spawn_blocking;
 
 use crate::cluster::Cluster;
-use crate::threads::{Turn, arrived, running, transport};
+use crate::suite::threads::{Turn, arrived, running, transport};
 
 /// A start takes seconds, so cases that follow each other share one: the next already waits while one runs.
 static BROKER: Mutex<Weak<Broker>> = Mutex::new(Weak::new());

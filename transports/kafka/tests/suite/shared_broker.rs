@@ -8,7 +8,7 @@ use postroom_conformance::transports::{Arrived, Harness, Observed};
 use postroom_core::Transport;
 
 use crate::cluster::Cluster;
-use crate::threads::{Turn, arrived, running, transport};
+use crate::suite::threads::{Turn, arrived, running, transport};
 
 struct Shared {
     cluster: Cluster,

@@ -15,7 +15,7 @@ use postroom_nats::{Login, NatsFeed, NatsFeedOptions};
 use tempfile::TempDir;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use crate::place::{DURABLE, Shared};
+use crate::feed::place::{DURABLE, Shared};
 
 async fn until_said(log: &Log, words: &str) {
     until(&format!("{words:?} in the log"), || async { log.text().contains(words) }).await;

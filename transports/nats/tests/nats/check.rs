@@ -7,7 +7,7 @@ use postroom_conformance::servers::{Servers, free_port};
 use postroom_core::{Finding, Template, Transport};
 use postroom_nats::{CreateStream, NatsOptions};
 
-use crate::streams::{LONG, Stream, nats};
+use crate::nats::streams::{LONG, Stream, nats};
 
 fn port() -> u16 {
     Servers::find().port("nats")

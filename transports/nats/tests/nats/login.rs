@@ -9,7 +9,7 @@ use postroom_core::{FailureKind, Secret, SecretUrl};
 use postroom_nats::{Login, NatsOptions};
 use tempfile::TempDir;
 
-use crate::streams::{LONG, Stream, event, failure, post};
+use crate::nats::streams::{LONG, Stream, event, failure, post};
 
 /// A stream on the server, made by somebody with this login, and options without a login.
 async fn stream(server: &OwnServer, connect: async_nats::ConnectOptions) -> (Stream, NatsOptions) {

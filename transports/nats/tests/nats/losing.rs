@@ -8,7 +8,7 @@ use postroom_conformance::servers::{FaultProxy, OwnServer, Servers, brokers};
 use postroom_conformance::transports::{Post, until};
 use postroom_core::{Event, FailureKind};
 
-use crate::streams::{LONG, SHORT, Stream, event, events, failure, post, receipt};
+use crate::nats::streams::{LONG, SHORT, Stream, event, events, failure, post, receipt};
 
 /// Delivers in batches and again what was unavailable, while `trouble` is made once.
 async fn deliver_through(post: &mut Post, events: &[Event], trouble: impl AsyncFnOnce()) {

@@ -12,7 +12,7 @@ use postroom_core::envelope::{Binding, Encoder, Format};
 use postroom_core::{Event, FailureKind, Template};
 use postroom_nats::{CreateStream, Nats, NatsOptions};
 
-use crate::streams::{LONG, SHORT, Stream, event, events, failure, outcome, post, receipt};
+use crate::nats::streams::{LONG, SHORT, Stream, event, events, failure, outcome, post, receipt};
 
 fn port() -> u16 {
     Servers::find().port("nats")

@@ -9,7 +9,7 @@ use postroom_conformance::servers::{FaultProxy, OwnServer, Servers, brokers};
 use postroom_conformance::transports::{Arrived, Breakable, Harness, Observed};
 use postroom_core::Transport;
 
-use crate::streams::{Stream, nats};
+use crate::nats::streams::{Stream, nats};
 
 /// The shared server behind a proxy.
 struct Shared {

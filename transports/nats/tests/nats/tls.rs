@@ -9,7 +9,7 @@ use postroom_core::{FailureKind, SecretUrl};
 use postroom_nats::NatsOptions;
 use postroom_tls::TlsFiles;
 
-use crate::streams::{LONG, Stream, event, failure, post, receipt};
+use crate::nats::streams::{LONG, Stream, event, failure, post, receipt};
 
 /// What a NATS server says before both turn to TLS.
 const GREETING: &[u8] =

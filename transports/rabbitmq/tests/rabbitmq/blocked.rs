@@ -7,7 +7,7 @@ use postroom_conformance::servers::brokers::RabbitMq as Broker;
 use postroom_core::{FailureKind, Outcome};
 use postroom_rabbitmq::RabbitMqOptions;
 
-use crate::place::{Place, deliver_until, event, events, post};
+use crate::rabbitmq::place::{Place, deliver_until, event, events, post};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn while_the_broker_blocks_nothing_fails_nothing_times_out_and_then_it_goes_on() {

@@ -8,7 +8,7 @@ use postroom_core::{Finding, Template, Transport as _};
 use postroom_rabbitmq::{Binding, Exchange, ExchangeKind, Mode, Queue, QueueKind, RabbitMqOptions, Topology};
 use postroom_tls::TlsFiles;
 
-use crate::place::{Place, Proxied, options, transport, url};
+use crate::rabbitmq::place::{Place, Proxied, options, transport, url};
 
 /// What is fine, as it is said; warnings and problems by their code and what they say.
 async fn found(options: RabbitMqOptions) -> (Vec<String>, Vec<(String, String)>) {

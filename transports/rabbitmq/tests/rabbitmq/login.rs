@@ -9,7 +9,7 @@ use postroom_core::{Failure, FailureKind};
 use postroom_rabbitmq::RabbitMqOptions;
 use postroom_tls::TlsFiles;
 
-use crate::place::{Place, event, failure, options, post, url};
+use crate::rabbitmq::place::{Place, event, failure, options, post, url};
 
 async fn refused(options: RabbitMqOptions) -> Failure {
     let mut post = post(options);

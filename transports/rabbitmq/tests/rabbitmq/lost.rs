@@ -12,7 +12,7 @@ use postroom_conformance::transports::Post;
 use postroom_core::{Event, FailureKind};
 use postroom_rabbitmq::RabbitMqOptions;
 
-use crate::place::{Place, Proxied, event, events, failure, post};
+use crate::rabbitmq::place::{Place, Proxied, event, events, failure, post};
 
 #[tokio::test]
 async fn an_exchange_deleted_while_publishing_is_named_and_nothing_is_lost() {

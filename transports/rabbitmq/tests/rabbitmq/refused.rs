@@ -4,8 +4,8 @@ use lapin::types::AMQPValue;
 use postroom_conformance::servers::Servers;
 use postroom_core::FailureKind;
 
-use crate::fake::Fake;
-use crate::place::{Place, deliver_until, event, events, failure, options, post, url};
+use crate::rabbitmq::fake::Fake;
+use crate::rabbitmq::place::{Place, deliver_until, event, events, failure, options, post, url};
 
 #[tokio::test]
 async fn a_full_queue_refuses_for_now_and_takes_it_later() {

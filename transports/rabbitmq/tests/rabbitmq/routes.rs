@@ -5,7 +5,7 @@ use postroom_conformance::servers::Servers;
 use postroom_core::{Event, FailureKind, JSON, Outcome, Template};
 use postroom_rabbitmq::{RabbitMqOptions, Unroutable};
 
-use crate::place::{Place, event, lost_event, options, post, url};
+use crate::rabbitmq::place::{Place, event, lost_event, options, post, url};
 
 #[tokio::test]
 async fn a_thousand_events_that_no_queue_takes_are_never_delivered() {
@@ -62,7 +62,7 @@ async fn events_that_no_queue_takes_are_told_apart_from_those_confirmed_with_the
 async fn a_queue_that_is_bound_late_gets_the_event_at_the_next_try() {
     let place = Place::shared().await;
     let mut post = place.post();
-    assert_eq!(crate::place::failure(&mut post, lost_event("late")).await.code, "rabbitmq.unroutable");
+    assert_eq!(crate::rabbitmq::place::failure(&mut post, lost_event("late")).await.code, "rabbitmq.unroutable");
     place.bind("nowhere.#").await;
     post.deliver_until_ok(&[lost_event("late")]).await;
     assert_eq!(place.arrived_ids().await, ["late"]);

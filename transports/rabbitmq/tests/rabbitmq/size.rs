@@ -4,7 +4,7 @@ use postroom_conformance::servers::OwnServer;
 use postroom_conformance::servers::brokers::RabbitMq as Broker;
 use postroom_core::{Event, FailureKind};
 
-use crate::place::{Place, event};
+use crate::rabbitmq::place::{Place, event};
 
 const LIMIT: usize = 10_000;
 

@@ -11,7 +11,7 @@ use postroom_conformance::transports::{Arrived, Breakable, Harness, Observed, go
 use postroom_core::Transport;
 use postroom_rabbitmq::RabbitMqOptions;
 
-use crate::place::{Place, Proxied, transport};
+use crate::rabbitmq::place::{Place, Proxied, transport};
 
 /// The shared broker behind a proxy.
 struct Shared {
@@ -82,8 +82,11 @@ impl Harness for Stopped {
     }
 
     fn transport(&self) -> Arc<dyn Transport> {
-        let url = crate::place::url(self.proxy.port());
-        Arc::new(transport(RabbitMqOptions { timeout: self.timeout, ..crate::place::options(&url, &self.name) }))
+        let url = crate::rabbitmq::place::url(self.proxy.port());
+        Arc::new(transport(RabbitMqOptions {
+            timeout: self.timeout,
+            ..crate::rabbitmq::place::options(&url, &self.name)
+        }))
     }
 
     async fn running(&self) -> usize {

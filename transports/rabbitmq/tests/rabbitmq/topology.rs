@@ -11,7 +11,7 @@ use postroom_conformance::servers::{Servers, unique_name};
 use postroom_core::{Failure, FailureKind};
 use postroom_rabbitmq::{Binding, Exchange, ExchangeKind, Mode, Queue, QueueKind, RabbitMqOptions, Topology};
 
-use crate::place::{Place, connection, event, failure, options, post, url};
+use crate::rabbitmq::place::{Place, connection, event, failure, options, post, url};
 
 /// A topology with names of its own, which is gone when the test is over and has not failed.
 struct Plan {

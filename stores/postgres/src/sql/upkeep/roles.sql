@@ -18,6 +18,8 @@ end $$;
 do $$
 declare thing record;
 begin
+  -- Again, for those who run this statement by statement.
+  perform pg_advisory_xact_lock(hashtext('postroom roles'));
   execute format('grant create on database %I to "{migrate}"', current_database());
   if (select nspowner::regrole::text from pg_namespace where nspname = '{schema}') <> quote_ident('{migrate}') then
     execute 'alter schema "{schema}" owner to "{migrate}"';

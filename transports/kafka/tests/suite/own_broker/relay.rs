@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use super::Broker;
 use crate::cluster::{Cluster, Record};
-use crate::threads::{Turn, kafka};
+use crate::suite::threads::{Turn, kafka};
 
 const KEYS: usize = 7;
 

@@ -8,10 +8,10 @@ use std::io;
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::super::certificates::CLIENT_NAME;
-use super::super::server::{Server, Site, says};
-use super::super::{Process, State, run};
 use super::{LIMITED_USER, PASSWORD, USER};
+use crate::certificates::CLIENT_NAME;
+use crate::server::{Server, Site, says};
+use crate::{Process, State, run};
 
 const VERSION: &str = "4.1.1";
 /// An `ApiVersions` request, version 0, correlation id 1, without a client id.

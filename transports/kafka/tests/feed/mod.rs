@@ -3,20 +3,17 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
 
 mod broker;
-#[path = "../support/cluster.rs"]
-#[allow(dead_code, reason = "what the other tests need of it")]
-mod cluster;
 mod group;
 mod place;
 
 mod on_postgres {
     use postroom_conformance::feeds::PostgresGround;
 
-    postroom_conformance::feed_suite!(crate::place::Shared, PostgresGround: once, failing, stopping, outages, aborting);
+    postroom_conformance::feed_suite!(crate::feed::place::Shared, PostgresGround: once, failing, stopping, outages, aborting);
 }
 
 mod restarted {
     use postroom_conformance::feeds::PostgresGround;
 
-    postroom_conformance::feed_suite!(crate::place::Own, PostgresGround: cut);
+    postroom_conformance::feed_suite!(crate::feed::place::Own, PostgresGround: cut);
 }

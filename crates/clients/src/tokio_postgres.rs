@@ -3,7 +3,7 @@
 //! ```no_run
 //! # async fn shop(store: &postroom_postgres::Postgres, client: &mut tokio_postgres::Client) -> Result<(), Box<dyn std::error::Error>> {
 //! use postroom_core::Event;
-//! use postroom_postgres::adapters::tokio_postgres as outbox;
+//! use postroom_clients::tokio_postgres as outbox;
 //!
 //! let tx = client.transaction().await?;
 //! tx.execute("update orders set paid = true where id = 7", &[]).await?;
@@ -19,10 +19,9 @@ use postroom_core::{Acceptance, Appended, StoreError, ToEvent};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Error, Transaction};
 
-use super::{NO_ANSWER, explained};
-use crate::inbox::accepted;
-use crate::statement::{Statement, Value};
-use crate::store::Postgres;
+use postroom_postgres::{Postgres, Statement, Value};
+
+use crate::NO_ANSWER;
 
 /// Appends one event.
 pub async fn append<E: ToEvent + Sync>(
@@ -60,7 +59,7 @@ pub async fn accept(
     id: &str,
 ) -> Result<Acceptance, StoreError> {
     let rows = execute(tx, &store.statement_accept(consumer, id)?).await;
-    rows.map(accepted).map_err(|error| failed(store, "accept", error))
+    rows.map(Postgres::accepted).map_err(|error| failed(store, "accept", error))
 }
 
 async fn append_by(store: &Postgres, tx: &Transaction<'_>, statement: Statement) -> Result<Appended, StoreError> {
@@ -89,5 +88,5 @@ fn failed(store: &Postgres, operation: &'static str, error: Error) -> StoreError
         Some(error) => (error.code().code(), error.message().to_owned()),
         None => (NO_ANSWER, error.to_string()),
     };
-    explained(store, operation, state, &said).caused_by(error)
+    store.refused(operation, state, &said).caused_by(error)
 }

@@ -15,13 +15,13 @@ use postroom_consumer::Feed;
 use postroom_nats::{NatsFeed, NatsFeedOptions};
 use tracing_subscriber::util::SubscriberInitExt;
 
-use crate::place::{Shared, UNLIMITED};
+use crate::feed::place::{Shared, UNLIMITED};
 
 mod on_postgres {
     use postroom_conformance::feeds::PostgresGround;
 
     postroom_conformance::feed_suite!(
-        crate::place::Shared, PostgresGround: once, failing, stopping, outages, silence, cut, prefetch, aborting
+        crate::feed::place::Shared, PostgresGround: once, failing, stopping, outages, silence, cut, prefetch, aborting
     );
 }
 

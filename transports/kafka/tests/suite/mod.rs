@@ -2,9 +2,6 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "helpers of tests")]
 
-#[path = "../support/cluster.rs"]
-#[allow(dead_code, reason = "what the other tests need of it")]
-mod cluster;
 mod own_broker;
 mod shared_broker;
 mod threads;

@@ -4,7 +4,7 @@
 //! # async fn shop(store: &postroom_postgres::Postgres, connection: &mut diesel_async::AsyncPgConnection) -> Result<(), Box<dyn std::error::Error>> {
 //! use diesel_async::{AsyncConnection, RunQueryDsl};
 //! use postroom_core::Event;
-//! use postroom_postgres::adapters::diesel_async as outbox;
+//! use postroom_clients::diesel_async as outbox;
 //!
 //! let appended = connection
 //!     .transaction(async |tx| {
@@ -28,10 +28,9 @@ use diesel::sql_types::{Array, Binary, Integer, Nullable, Text};
 use diesel_async::{AnsiTransactionManager, AsyncPgConnection, RunQueryDsl, TransactionManager};
 use postroom_core::{Acceptance, Appended, StoreError, StoreErrorKind, ToEvent};
 
-use super::{NO_ANSWER, explained};
-use crate::inbox::accepted;
-use crate::statement::{Statement, Value};
-use crate::store::Postgres;
+use postroom_postgres::{Postgres, Statement, Value};
+
+use crate::NO_ANSWER;
 
 /// Appends one event.
 pub async fn append<E: ToEvent + Sync>(
@@ -69,7 +68,7 @@ pub async fn accept(
     id: &str,
 ) -> Result<Acceptance, StoreError> {
     let mut statement = store.statement_accept(consumer, id)?;
-    Ok(accepted(execute(store, tx, &mut statement, "accept").await?))
+    Ok(Postgres::accepted(execute(store, tx, &mut statement, "accept").await?))
 }
 
 async fn append_by(
@@ -123,5 +122,5 @@ fn failed(store: &Postgres, operation: &'static str, error: Error) -> StoreError
         }
         _ => ("", String::new()),
     };
-    explained(store, operation, state, &said).caused_by(error)
+    store.refused(operation, state, &said).caused_by(error)
 }

@@ -3,7 +3,7 @@
 //! ```no_run
 //! # async fn shop(store: &postroom_postgres::Postgres, database: &sea_orm::DatabaseConnection) -> Result<(), Box<dyn std::error::Error>> {
 //! use postroom_core::Event;
-//! use postroom_postgres::adapters::sea_orm as outbox;
+//! use postroom_clients::sea_orm as outbox;
 //! use sea_orm::{ConnectionTrait, TransactionTrait};
 //!
 //! let tx = database.begin().await?;
@@ -17,15 +17,15 @@
 //! A future of `database.begin()` must not be dropped half-way (in a `select!`, by a timeout): sqlx 0.9.0 below it can then
 //! lose a later write of the pool. Begin in a task of its own where that may happen.
 
+use std::borrow::Cow;
+
 use postroom_core::{Acceptance, Appended, StoreError, ToEvent};
 use sea_orm::sea_query::{ArrayType, Value as SeaValue};
 use sea_orm::{ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, RuntimeErr};
 
-use super::{NO_ANSWER, explained};
-use crate::error::state_of;
-use crate::inbox::accepted;
-use crate::statement::{Statement, Value};
-use crate::store::Postgres;
+use postroom_postgres::{Postgres, Statement, Value};
+
+use crate::NO_ANSWER;
 
 /// Appends one event.
 pub async fn append<E: ToEvent + Sync>(
@@ -64,7 +64,7 @@ pub async fn accept(
 ) -> Result<Acceptance, StoreError> {
     let mut statement = store.statement_accept(consumer, id)?;
     let rows = execute(tx, &mut statement).await;
-    rows.map(accepted).map_err(|error| failed(store, "accept", error))
+    rows.map(Postgres::accepted).map_err(|error| failed(store, "accept", error))
 }
 
 async fn append_by(
@@ -106,10 +106,11 @@ fn literal(values: &[Option<String>]) -> String {
 fn failed(store: &Postgres, operation: &'static str, error: DbErr) -> StoreError {
     let (state, said) = match &error {
         DbErr::Exec(RuntimeErr::SqlxError(error)) | DbErr::Query(RuntimeErr::SqlxError(error)) => {
-            let said = error.as_database_error().map(|error| error.message().to_owned());
-            (state_of(error), said.unwrap_or_else(|| error.to_string()))
+            let told = error.as_database_error();
+            let said = told.map_or_else(|| error.to_string(), |told| told.message().to_owned());
+            (told.and_then(|told| told.code()).map(Cow::into_owned), said)
         }
         _ => (None, error.to_string()),
     };
-    explained(store, operation, state.as_deref().unwrap_or(NO_ANSWER), &said).caused_by(error)
+    store.refused(operation, state.as_deref().unwrap_or(NO_ANSWER), &said).caused_by(error)
 }

@@ -7,10 +7,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::super::certificates::CLIENT_NAME;
-use super::super::server::{PATIENCE, Server, Site, says};
-use super::super::{Process, other_program, run, wait_until};
 use super::{LIMITED_USER, PASSWORD, USER};
+use crate::certificates::CLIENT_NAME;
+use crate::server::{PATIENCE, Server, Site, says};
+use crate::{Process, other_program, run, wait_until};
 
 /// Debian's scripts on the path change the user; these do not. Another version's come first.
 const PROGRAMS: &str = "/usr/lib/rabbitmq/bin";
@@ -69,9 +69,7 @@ impl Server for RabbitMq {
             node = std::fs::read_to_string(&pid).ok().and_then(|text| Process::of(text.trim().parse().ok()?));
             node.is_some() || !script.is_running()
         });
-        node.ok_or_else(|| {
-            io::Error::other(format!("RabbitMQ writes no process id; {}", super::super::tail(&self.log(site))))
-        })
+        node.ok_or_else(|| io::Error::other(format!("RabbitMQ writes no process id; {}", crate::tail(&self.log(site)))))
     }
 
     fn answers(&self, site: &Site) -> bool {

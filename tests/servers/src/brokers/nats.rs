@@ -4,9 +4,9 @@ use std::io;
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::super::server::{Server, Site, says};
-use super::super::{Process, program};
 use super::{LIMITED_USER, PASSWORD, USER};
+use crate::server::{Server, Site, says};
+use crate::{Process, program};
 
 /// A NATS server without any protection.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub struct NatsTls;
 pub struct NatsWith(String);
 
 impl NatsWith {
-    /// One to start with [`OwnServer::start`](super::super::OwnServer::start).
+    /// One to start with [`OwnServer::start`](crate::OwnServer::start).
     pub fn lines(lines: impl Into<String>) -> &'static Self {
         Box::leak(Box::new(Self(lines.into())))
     }

@@ -3,8 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
 
 mod check;
-#[path = "../support/cluster.rs"]
-mod cluster;
 mod messages;
 mod mock;
 mod order;

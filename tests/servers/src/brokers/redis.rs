@@ -6,9 +6,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::super::server::{Server, Site, says};
-use super::super::{Process, program};
 use super::{LIMITED_USER, PASSWORD, USER};
+use crate::server::{Server, Site, says};
+use crate::{Process, program};
 
 /// A Redis server.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub struct Redis;
 pub struct RedisWith(String);
 
 impl RedisWith {
-    /// One to start with [`OwnServer::start`](super::super::OwnServer::start).
+    /// One to start with [`OwnServer::start`](crate::OwnServer::start).
     pub fn lines(lines: impl Into<String>) -> &'static Self {
         Box::leak(Box::new(Self(lines.into())))
     }

@@ -1,0 +1,4 @@
+//! The engine and the transports that need no network.
+
+mod engine;
+mod transports;

@@ -1,0 +1,4 @@
+//! The reference store.
+
+mod suite;
+mod throughput;

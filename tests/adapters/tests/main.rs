@@ -1,0 +1,4 @@
+//! Producers that use other clients and other languages.
+
+mod clients;
+mod languages;

@@ -1,0 +1,68 @@
+//! What is said of a run: failures with what is needed to look into them, and the table in CONTRIBUTING.md.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::time::Duration;
+
+use super::jobs::Done;
+use super::{Ground, plan};
+
+/// Lines of a failed program's output that are printed.
+const LINES: usize = 120;
+const PAGE: &str = "CONTRIBUTING.md";
+const BEGIN: &str = "<!-- written by ./run test --record -->";
+const END: &str = "<!-- until here -->";
+
+pub(super) fn print(done: &[Done], ground: &Ground, building: Duration, all: Duration) {
+    let failed: Vec<&Done> = done.iter().filter(|done| !done.passed).collect();
+    for done in &failed {
+        let output = fs::read_to_string(&done.output).unwrap_or_default();
+        // The test programs repeat what failed tests printed after this word; a program that died has no such part.
+        let told = output.find("\nfailures:\n").map_or(output.as_str(), |at| &output[at..]);
+        let lines: Vec<&str> = told.lines().collect();
+        println!("\n--- {}", done.name);
+        for line in &lines[lines.len().saturating_sub(LINES)..] {
+            println!("{line}");
+        }
+        println!("all of its output: {}", done.output.display());
+        if let Some(package) = &done.package {
+            let exactly = if done.failed.is_empty() { "" } else { " -- --exact " };
+            let tests = done.failed.join(" ");
+            println!("again: ./run test {}{exactly}{tests}", package.trim_start_matches("postroom-"));
+        }
+    }
+    if !failed.is_empty() && ground.own_servers.is_some() {
+        println!("\nwhat the servers wrote: {}", ground.folder.join("servers").display());
+    }
+    let (tests, busy) = done.iter().fold((0, 0.0), |(tests, busy), done| (tests + done.tests, busy + done.seconds));
+    let (built, all) = (building.as_secs(), all.as_secs());
+    println!(
+        "\n{tests} tests in {} programs, {} failed; {all} s: {built} s until all was built and up, {busy:.0} s of tests side by side",
+        done.len(),
+        failed.len()
+    );
+}
+
+/// Writes the table of packages, servers and seconds.
+pub(super) fn record(done: &[Done]) -> io::Result<()> {
+    let mut packages: BTreeMap<&str, (usize, f64)> = BTreeMap::new();
+    for done in done {
+        let (tests, seconds) = packages.entry(done.package.as_deref().unwrap_or("documentation")).or_default();
+        *tests += done.tests;
+        *seconds += done.seconds;
+    }
+    let mut rows: Vec<_> = packages.into_iter().filter(|(_, (tests, _))| *tests > 0).collect();
+    rows.sort_by(|(_, (_, a)), (_, (_, b))| b.total_cmp(a));
+    let mut table = format!("{BEGIN}\n| package | servers | tests | seconds |\n| --- | --- | --- | --- |\n");
+    for (name, (tests, seconds)) in rows {
+        let servers = plan::servers(&[name.to_owned()]).join(", ");
+        let short = name.trim_start_matches("postroom-");
+        let _ = writeln!(table, "| {short} | {servers} | {tests} | {seconds:.0} |");
+    }
+    let page = fs::read_to_string(PAGE)?;
+    let places = page.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
+    let (before, after) = places.ok_or_else(|| io::Error::other(format!("{PAGE} has no place for the table")))?;
+    fs::write(PAGE, format!("{before}{table}{END}{after}"))
+}
