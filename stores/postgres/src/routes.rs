@@ -148,9 +148,8 @@ pub(crate) async fn register(inner: &Arc<Inner>, routes: &[RouteDefinition]) -> 
     }
     let first = (0..inner.ring.lanes).map(|lane| Beginning { lane, ..Beginning::default() }).collect();
     // The read must be the only statement of its transaction, so it comes before: what commits in between, the routes get.
-    // It counts the whole log, which may take long.
     let end = if new.iter().any(|route| route.start == Start::Now) {
-        inner.db.write_long("register", |session| Box::pin(beginnings(session))).await?
+        inner.db.write("register", |session| Box::pin(beginnings(session))).await?
     } else {
         Vec::new()
     };

@@ -12,6 +12,9 @@ use super::unsettled::Unsettled;
 use super::verify::Counted;
 use crate::events::Logged;
 
+/// What `base` is of a route that started on a long log, until its rows are counted.
+const UNCOUNTED: i64 = -1;
+
 /// Cumulative counts of a lane, as the checkpoint has them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Counts {
@@ -24,6 +27,18 @@ pub(super) struct Counts {
 }
 
 impl Counts {
+    /// How many rows there must be up to the position, if it is known.
+    pub(super) fn accounted_for(&self) -> Option<i64> {
+        (self.base != UNCOUNTED).then_some(self.base + self.seen)
+    }
+
+    /// Takes over that there were so many rows when so many had been seen, if that was not known.
+    pub(super) fn count_the_rest(&mut self, rows: i64, seen: i64) {
+        if self.base == UNCOUNTED {
+            self.base = rows - seen;
+        }
+    }
+
     /// Adds what was counted elsewhere.
     pub(super) fn add(&mut self, more: Self) {
         self.base += more.base;

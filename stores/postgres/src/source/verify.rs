@@ -2,7 +2,7 @@
 //! passed, whatever the reason.
 //!
 //! The rows of the lane up to its position, in the log or truncated, must be as many as the lane has seen and found when its route
-//! started. A lane that was just taken is counted from its first row on, in steps with pauses between them. Once that agrees, only
+//! started. Where a route started on a long log, that is not known: the first count finds it out. A lane that was just taken is counted from its first row on, in steps with pauses between them. Once that agrees, only
 //! what the position has moved over since is counted.
 
 use std::collections::BTreeMap;
@@ -42,8 +42,10 @@ pub(super) struct Counted {
 struct Question {
     term: i64,
     position: Position,
-    /// How many rows there should be.
-    rows: i64,
+    /// How many rows there should be; nobody knows yet of a route that started on a long log.
+    rows: Option<i64>,
+    /// How many of them the lane has seen itself.
+    seen: i64,
     before: Option<Counted>,
 }
 
@@ -54,6 +56,8 @@ struct Answer {
     counted: Counted,
     /// How many rows there are.
     rows: i64,
+    /// How many of them the lane has seen itself.
+    seen: i64,
 }
 
 /// Counts on their way and what they have found.
@@ -94,8 +98,9 @@ impl Shared {
     }
 
     fn verified(&self, state: &mut State, answers: BTreeMap<i16, Answer>) {
-        for (number, Answer { term, counted, rows }) in answers {
+        for (number, Answer { term, counted, rows, seen }) in answers {
             let Some(lane) = state.lanes.get_mut(&number).filter(|lane| lane.term == term) else { continue };
+            lane.counts.count_the_rest(rows, seen);
             let differences = &mut state.verification.differences;
             if rows == counted.rows {
                 lane.counted = Some(counted);
@@ -126,7 +131,8 @@ impl Question {
         Self {
             term: lane.term,
             position: lane.position.clone(),
-            rows: lane.counts.base + lane.counts.seen,
+            rows: lane.counts.accounted_for(),
+            seen: lane.counts.seen,
             before: lane.counted.clone(),
         }
     }
@@ -216,8 +222,8 @@ async fn since(inner: &Arc<Inner>, lanes: BTreeMap<i16, Question>) -> Result<BTr
     let from = |question: &Question| question.before.as_ref().map_or(0, |before| before.position.hwm);
     let fresh = rows_of(inner, &lanes, |question| (from(question), question.position.hwm)).await?;
     let mut answers = BTreeMap::new();
-    for (number, Question { term, position, rows, before }) in lanes {
-        let (Some(before), Some((new, truncated))) = (before, fresh.get(&number)) else { continue };
+    for (number, Question { term, position, rows, seen, before }) in lanes {
+        let (Some(before), Some(rows), Some((new, truncated))) = (before, rows, fresh.get(&number)) else { continue };
         // Retention counts everything before it truncates: from there on it agrees.
         let there = if *truncated == before.truncated {
             before.rows + new + late.get(&number).copied().unwrap_or(0)
@@ -225,7 +231,7 @@ async fn since(inner: &Arc<Inner>, lanes: BTreeMap<i16, Question>) -> Result<BTr
             rows
         };
         let counted = Counted { position, rows, truncated: *truncated };
-        answers.insert(number, Answer { term, counted, rows: there });
+        answers.insert(number, Answer { term, counted, rows: there, seen });
     }
     Ok(answers)
 }
@@ -258,8 +264,9 @@ async fn from_the_first_row(
         for (number, question) in &lanes {
             let Some((first, now)) = truncated.get(number).filter(|(first, now)| first == now) else { continue };
             let rows = sums.get(number).copied().unwrap_or(0) + first;
-            let counted = Counted { position: question.position.clone(), rows: question.rows, truncated: *now };
-            answers.insert(*number, Answer { term: question.term, counted, rows });
+            let should = question.rows.unwrap_or(rows);
+            let counted = Counted { position: question.position.clone(), rows: should, truncated: *now };
+            answers.insert(*number, Answer { term: question.term, counted, rows, seen: question.seen });
         }
         if answers.len() == lanes.len() {
             break;

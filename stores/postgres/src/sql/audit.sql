@@ -17,20 +17,22 @@ p as materialized (
       select lane, hwm, lag(hwm, 1, -1::int8) over (partition by lane order by hwm) as after
       from (select distinct lane, hwm from c where hwm is not null) d) s) r),
 o as materialized (
-  select route, lane, count(*) as open from postroom.delivery where not replay group by route, lane)
-select c.route, c.lane, c.hwm, c.base, c.seen, c.delivered, c.filtered, c.parked, c.recovered, c.discarded,
-  t.rows + coalesce(p.rows, 0)
-    - (select count(*) from unnest(c.pending, c.los) as w(x, lo) cross join lateral (
-        select from postroom.log l where l.lane = c.lane and l.seq > w.lo and l.seq <= c.hwm and l.tx = w.x offset 0) l)
-    as rows,
-  (select count(*) from unnest(c.unsettled) as u(r) cross join lateral (
-    select from postroom.log l
-    where l.lane = c.lane and l.seq >= lower(u.r) and l.seq < upper(u.r)
-      and not exists (select from unnest(c.pending, c.los) as w(x, lo) where w.x = l.tx and l.seq > w.lo)
-    offset 0) l) as unsettled,
-  coalesce(o.open, 0) as open
-from c
-join postroom.truncated t on t.lane = c.lane
-left join p on p.lane = c.lane and p.hwm = c.hwm
-left join o on o.route = c.route and o.lane = c.lane
-order by c.route, c.lane
+  select route, lane, count(*) as open from postroom.delivery where not replay group by route, lane),
+a as materialized (
+  select c.route, c.lane, c.hwm, c.base as said, c.seen, c.delivered, c.filtered, c.parked, c.recovered, c.discarded,
+    t.rows + coalesce(p.rows, 0)
+      - (select count(*) from unnest(c.pending, c.los) as w(x, lo) cross join lateral (
+          select from postroom.log l where l.lane = c.lane and l.seq > w.lo and l.seq <= c.hwm and l.tx = w.x offset 0) l)
+      as rows,
+    (select count(*) from unnest(c.unsettled) as u(r) cross join lateral (
+      select from postroom.log l
+      where l.lane = c.lane and l.seq >= lower(u.r) and l.seq < upper(u.r)
+        and not exists (select from unnest(c.pending, c.los) as w(x, lo) where w.x = l.tx and l.seq > w.lo)
+      offset 0) l) as unsettled,
+    coalesce(o.open, 0) as open
+  from c
+  join postroom.truncated t on t.lane = c.lane
+  left join p on p.lane = c.lane and p.hwm = c.hwm
+  left join o on o.route = c.route and o.lane = c.lane)
+-- What lay before a route that started on a long log is -1 until its relay has counted it: then it is what it must be.
+select a.*, case when said < 0 then rows - seen else said end as base from a order by route, lane

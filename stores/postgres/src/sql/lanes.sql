@@ -1,7 +1,8 @@
 -- The lanes of one route ($1) or of all, each with who holds it and its newest checkpoint, which is null where it is
--- missing. Served by checkpoint_newest, one probe per lane.
+-- missing. What lay before a long log's new route counts as 0 until its relay has counted it. Served by checkpoint_newest, one
+-- probe per lane.
 select l.route, l.lane, l.holder, r.name as relay, l.term, l.start_hwm, l.start_pending, l.discarded,
-  c.hwm, c.pending, c.los, c.unsettled::text as unsettled, c.base, c.seen, c.delivered, c.filtered, c.parked, c.recovered
+  c.hwm, c.pending, c.los, c.unsettled::text as unsettled, greatest(c.base, 0) as base, c.seen, c.delivered, c.filtered, c.parked, c.recovered
 from postroom.lane l
 left join postroom.relay r on r.boot = l.holder
 left join lateral (

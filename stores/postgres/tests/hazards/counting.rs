@@ -6,6 +6,7 @@ use std::time::Duration;
 use postroom_core::{Event, Outbox as _, RouteDefinition, RouteHealth, Store as _};
 
 use crate::hazards::bench::{Bench, LEASE, Worker, events, relay, wait_for};
+use crate::hazards::sweeps::retained;
 
 /// What the renewals of a relay say of its counts.
 async fn differs(worker: &Worker) -> Option<String> {
@@ -54,6 +55,33 @@ async fn an_event_that_was_passed_is_noticed_by_the_relay_that_passed_it() {
         differs(&next).await.is_none()
     })
     .await;
+}
+
+#[tokio::test]
+async fn what_lay_before_a_new_route_on_a_long_log_is_counted_beside_its_work() {
+    let bench = Bench::with(|options| options.lanes(4).leaves(10).segment(Duration::from_secs(1))).await;
+    retained(&bench, 40_000).await;
+    let source = bench.store.source(&relay(LEASE), &RouteDefinition::new("mailer")).await.unwrap();
+    let mut worker = Worker { source, came: BTreeMap::new() };
+    // Nobody waits for a count of so many.
+    let before = "select string_agg(distinct base::text, ',') from (select distinct on (lane) base from postroom.checkpoint \
+                  order by lane, term desc, id desc) c";
+    assert_eq!(bench.one(before).await, "-1");
+    worker.look(10).await.unwrap();
+    let mut came = 0;
+    wait_for("the count of all lanes", async || {
+        // A checkpoint of each lane, which takes over what was counted.
+        bench.append(&events(came, 50)).await;
+        came += 50;
+        worker.until(came).await;
+        assert_eq!(differs(&worker).await, None);
+        bench.one(before).await == "10000"
+    })
+    .await;
+    assert_eq!(bench.agrees().await, came as u64);
+    // And then a loss shows.
+    bench.sql("delete from postroom.log where id = 'old-7'").await;
+    assert!(bench.store.desk().audit().await.unwrap().iter().any(|row| !row.differences.is_empty()));
 }
 
 #[tokio::test]

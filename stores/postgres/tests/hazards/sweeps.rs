@@ -12,7 +12,7 @@ use crate::hazards::bench::{Bench, LEASE, Worker, append, events, relay, wait_fo
 const SOON: Duration = Duration::from_secs(4);
 
 /// So many events of before, in all lanes.
-async fn retained(bench: &Bench, count: usize) {
+pub(crate) async fn retained(bench: &Bench, count: usize) {
     bench
         .sql(&format!(
             "with s as materialized (select pg_current_xact_id()::text::int8 x) \
@@ -44,11 +44,11 @@ async fn a_new_route_beside_many_open_transactions_delivers_at_once() {
     let open = open(&bench, 30).await;
     // `start = "now"`: every open transaction is pending from the first number on.
     let now = RouteDefinition::new("mailer");
+    let began = Instant::now();
     let source = bench.store.source(&relay(LEASE), &now).await.unwrap();
     let mut worker = Worker { source, came: BTreeMap::new() };
     worker.look(500).await.unwrap();
     bench.append(&events(0, 10)).await;
-    let began = Instant::now();
     worker.until(10).await;
     assert!(began.elapsed() < SOON, "with all of them open: {:?}", began.elapsed());
     for tx in open {
