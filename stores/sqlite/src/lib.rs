@@ -43,6 +43,7 @@ mod schema;
 mod source;
 mod store;
 mod transactions;
+mod work;
 mod writer;
 
 pub use adopted::{SqliteGround, SqliteInbox, SqliteStates};
