@@ -6,8 +6,8 @@ use std::io::{self, IsTerminal};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use metrics::Counter;
 use postroom_server::config::{LogConfig, LogFormat};
+use postroom_server::metrics::Counter;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;

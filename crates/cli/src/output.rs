@@ -142,7 +142,7 @@ impl Table {
 
     /// Adds a row.
     pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
-        self.coloured(&cells, None);
+        self.coloured(cells.into(), None);
     }
 
     /// Adds a row whose cell number `at` is a route's state.
@@ -152,12 +152,12 @@ impl Table {
             RouteState::New | RouteState::Paused | RouteState::HalfOpen | RouteState::Orphan => Colour::Yellow,
             _ => Colour::Red,
         };
-        self.coloured(&cells, Some((at, colour)));
+        self.coloured(cells.into(), Some((at, colour)));
     }
 
-    fn coloured(&mut self, cells: &[String], colour: Option<(usize, Colour)>) {
-        let cells = cells.iter().enumerate().map(|(n, text)| Cell {
-            text: plain(text, CELL_CHARS_MAX),
+    fn coloured(&mut self, cells: Vec<String>, colour: Option<(usize, Colour)>) {
+        let cells = cells.into_iter().enumerate().map(|(n, text)| Cell {
+            text: plain(&text, CELL_CHARS_MAX),
             colour: colour.filter(|(at, _)| self.colourful && *at == n).map(|(_, colour)| colour),
         });
         self.rows.push(cells.collect());
