@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    audit, check, config, dashboards, dead, doctor, event, explain, inbox, key, preset, prune, relay, replay, route,
-    status, store,
+    adopt, audit, check, completions, config, dashboards, dead, doctor, event, explain, inbox, key, man, preset, prune,
+    relay, replay, route, schema, status, store, support, token, top,
 };
 use crate::dev;
 use crate::output::Format;
@@ -140,8 +140,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Event(event::EventCommand),
     Status(status::StatusArgs),
-    #[cfg(feature = "top")]
-    Top(crate::commands::top::TopArgs),
+    Top(top::TopArgs),
     Doctor(doctor::DoctorArgs),
     Check(check::CheckArgs),
     #[command(subcommand)]
@@ -155,33 +154,27 @@ pub(crate) enum Command {
     Store(store::StoreCommand),
     #[command(subcommand)]
     Inbox(inbox::InboxCommand),
-    #[cfg(feature = "adopted")]
-    Adopt(crate::commands::adopt::AdoptArgs),
-    #[cfg(feature = "contracts")]
+    Adopt(adopt::AdoptArgs),
     #[command(subcommand)]
-    Schema(crate::commands::schema::SchemaCommand),
+    Schema(schema::SchemaCommand),
     Audit(audit::AuditArgs),
     Explain(explain::ExplainArgs),
     #[command(subcommand)]
     Dashboards(dashboards::DashboardsCommand),
-    #[cfg(feature = "support")]
     #[command(subcommand)]
-    Support(crate::commands::support::SupportCommand),
+    Support(support::SupportCommand),
     Prune(prune::PruneArgs),
     #[cfg(feature = "webhook")]
     #[command(subcommand)]
     Webhook(crate::commands::webhook::WebhookCommand),
-    #[cfg(feature = "http")]
     #[command(subcommand)]
-    Token(crate::commands::token::TokenCommand),
+    Token(token::TokenCommand),
     #[command(subcommand)]
     Config(config::ConfigCommand),
     #[command(subcommand)]
     Preset(preset::PresetCommand),
-    #[cfg(feature = "manual")]
-    Completions(crate::commands::completions::CompletionsArgs),
-    #[cfg(feature = "manual")]
-    Man(crate::commands::man::ManArgs),
+    Completions(completions::CompletionsArgs),
+    Man(man::ManArgs),
     /// Say which version this is
     #[command(after_help = help!(plain: "postroom version", "postroom version -o json"))]
     Version,

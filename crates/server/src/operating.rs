@@ -7,7 +7,6 @@ use postroom_core::{Delivery, Outcome, RouteHealth, Verdict};
 use postroom_relay::{Observer, RouteObserver};
 
 use crate::config::Config;
-#[cfg(feature = "http")]
 use crate::desks::Desks;
 use crate::health::{Health, RoutePulse};
 use crate::metrics::{Kinds, Metrics, RouteMeters};
@@ -26,7 +25,6 @@ pub struct Operating {
     #[cfg(feature = "otlp")]
     pub tracer: Option<Tracer>,
     kinds: Mutex<Kinds>,
-    #[cfg(feature = "http")]
     pub(crate) desks: Desks,
     pub(crate) pulls: Pulls,
 }
@@ -41,7 +39,6 @@ impl Operating {
             metrics,
             health: Arc::new(Health::new(config.relay.lease, config.http.late)),
             kinds: Mutex::default(),
-            #[cfg(feature = "http")]
             desks: Desks::new(config),
             pulls: Pulls::default(),
         };
@@ -50,9 +47,8 @@ impl Operating {
     }
 
     /// Waits, for a moment, until what was seen is where it should be.
-    #[cfg_attr(not(feature = "otlp"), expect(clippy::unused_async, reason = "only spans are waited for"))]
+    #[cfg(feature = "otlp")]
     pub async fn stop(&self) {
-        #[cfg(feature = "otlp")]
         if let Some(tracer) = &self.tracer {
             tracer.stop().await;
         }
@@ -61,7 +57,6 @@ impl Operating {
     /// From now on of a relay with this configuration; what was counted stays.
     pub(crate) fn begin_again(&self, config: &Config) {
         self.learn(config);
-        #[cfg(feature = "http")]
         self.desks.begin_again(config);
         self.health.begin_again(config.relay.lease, config.http.late);
     }

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use metrics::Counter;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use postroom_core::metrics as names;
 use postroom_core::{Delivery, Event, Outcome, TRACEPARENT, TraceParent};
@@ -19,7 +20,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{RouteConfig, TelemetryConfig};
-use crate::metrics::{Counter, Metrics};
+use crate::metrics::Metrics;
 use exporter::Exporter;
 
 /// Most spans that wait for the collector.

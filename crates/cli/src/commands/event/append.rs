@@ -6,6 +6,8 @@ use jiff::Timestamp;
 use postroom_core::units::parse_ahead;
 use postroom_core::{Desk, Event, JSON, Limits};
 use postroom_server::config::Config;
+use postroom_server::metrics::Metrics;
+use postroom_server::telemetry::Tracer;
 use postroom_server::transports;
 use serde_json::{Value, json};
 
@@ -14,7 +16,6 @@ use crate::args::{StoreArg, help};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::lines;
 use crate::output::{Format, Table, count, note, print_lines};
-use crate::traces::Traces;
 
 /// Append an event, or with `-` JSON lines from stdin in one transaction; prints the ids
 #[derive(Debug, clap::Args)]
@@ -100,11 +101,13 @@ pub(crate) async fn run(app: &App, args: AppendArgs) -> Outcome {
 
 /// Appends, and tells a collector of traces if there is one.
 async fn traced(config: &Config, store: &str, desk: &dyn Desk, mut events: Vec<Event>) -> Result<Vec<String>, Failed> {
-    let traces = Traces::start(config);
-    let begun = traces.begin(store, &mut events);
+    let Some(tracer) = Tracer::start(&config.telemetry, &Metrics::new()) else {
+        return Ok(desk.append(&events).await?);
+    };
+    let begun = tracer.begin(store, &mut events);
     let appended = desk.append(&events).await;
     begun.end(&appended);
-    traces.stop().await;
+    tracer.stop().await;
     Ok(appended?)
 }
 
