@@ -100,6 +100,7 @@ fn judge(routes: &[RouteStatus], args: &CheckArgs) -> (Level, String, Vec<RouteS
             RouteState::Misconfigured
             | RouteState::Disabled
             | RouteState::BreakerOpen
+            | RouteState::HalfOpen
             | RouteState::Slowed
             | RouteState::Orphan => Level::Warning,
             _ if oldest > args.warn => Level::Warning,
@@ -152,7 +153,7 @@ mod tests {
 
     #[test]
     fn the_worst_route_decides_and_every_one_is_measured() {
-        use RouteState::{BreakerOpen, Down, Paused, Running, Slowed};
+        use RouteState::{BreakerOpen, Down, HalfOpen, Paused, Running, Slowed};
         for (routes, code, said) in [
             (
                 &[("a", Running, 0.0), ("b", Paused, 3.0)][..],
@@ -165,6 +166,8 @@ mod tests {
                 "WARNING - a due for 31.0 s | 'a'=31.000s;30;300;0 'b'=0.000s;30;300;0",
             ),
             (&[("a", BreakerOpen, 0.0)], 1, "WARNING - a breaker open | 'a'=0.000s;30;300;0"),
+            // A probe is no recovery: a monitoring system must not see an outage end at each of them.
+            (&[("a", HalfOpen, 0.0)], 1, "WARNING - a half open | 'a'=0.000s;30;300;0"),
             (&[("a", Slowed, 0.0)], 1, "WARNING - a slowed | 'a'=0.000s;30;300;0"),
             (
                 &[("a", Running, 31.0), ("b", Running, 301.5)],

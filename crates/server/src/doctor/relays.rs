@@ -93,6 +93,7 @@ fn about_route(fleet: &Fleet<'_>, alive: &[&RelayRow], route: &RouteDetail) -> O
     }
     match route.status.state {
         state @ (RouteState::BreakerOpen
+        | RouteState::HalfOpen
         | RouteState::Slowed
         | RouteState::Misconfigured
         | RouteState::Disabled
@@ -104,7 +105,7 @@ fn about_route(fleet: &Fleet<'_>, alive: &[&RelayRow], route: &RouteDetail) -> O
             let message = format!("route {name} may have passed events: {}", route.status.note);
             return Some(Found::problem("doctor.counts_differ", message).mend("postroom store repair"));
         }
-        RouteState::Running | RouteState::HalfOpen if served && fleet.owned => {}
+        RouteState::Running if served && fleet.owned => {}
         _ => return None,
     }
     let holds = |holder: &str| alive.iter().any(|relay| relay.relay == holder || relay.boot == holder);
@@ -200,7 +201,7 @@ mod tests {
             "a live relay has it"
         );
         assert_eq!(about(route("orders", RouteState::Paused, &[None]), &["orders"]), Vec::<String>::new());
-        for stopped in [RouteState::BreakerOpen, RouteState::Slowed] {
+        for stopped in [RouteState::BreakerOpen, RouteState::HalfOpen, RouteState::Slowed] {
             assert_eq!(about(route("orders", stopped, &held), &["orders"]), ["doctor.route_stopped"]);
         }
         assert_eq!(about(route("old", RouteState::Orphan, &[None]), &["orders"]), ["doctor.route_orphan"]);
