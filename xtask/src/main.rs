@@ -11,7 +11,7 @@ mod tests;
 use std::process::{Command, ExitCode};
 
 const USAGE: &str = "usage:
-  cargo xtask lint                        format and lints, warnings are errors
+  cargo xtask lint                        format and lints, warnings are errors; the program also with each feature alone
   cargo xtask docs                        writes the lists of keys and commands and the schema in docs/ anew
   cargo xtask deb [--profile NAME]        a Debian package of the program (default profile: release), in target/debian
   cargo xtask test [quick|NAME…] [--record] [-- ARGS]
@@ -45,6 +45,7 @@ fn main() -> ExitCode {
         ["lint"] => {
             cargo(&["fmt", "--all", "--check"])
                 && cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])
+                && FEATURES.iter().all(|feature| alone(feature))
         }
         // The lists are made where the keys and the commands are; the tests that compare them can also write them.
         ["docs"] => {
@@ -83,6 +84,29 @@ fn main() -> ExitCode {
         _ => usage(),
     };
     if done { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Features of the program that its code asks for, each to be had without the others; the first is none. Those of brokers
+/// only add a transport, and the whole workspace has them.
+const FEATURES: &[&str] = &[
+    "",
+    "adopted",
+    "contracts",
+    "exec",
+    "http",
+    "otlp",
+    "postgres",
+    "webhook",
+    "top",
+    "support",
+    "manual",
+    "mimalloc",
+];
+
+/// The program with this feature and no other.
+fn alone(feature: &str) -> bool {
+    let program = ["clippy", "--quiet", "--package", "postroom-cli", "--no-default-features", "--features", feature];
+    cargo(&[&program[..], &["--", "-D", "warnings"]].concat())
 }
 
 /// The test that every run of the suite makes for some seconds, for longer.

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    adopt, audit, check, completions, config, dashboards, dead, doctor, event, explain, inbox, key, man, preset, prune,
-    relay, replay, route, schema, status, store, support, token, top,
+    audit, check, config, dashboards, dead, doctor, event, explain, inbox, key, preset, prune, relay, replay, route,
+    status, store,
 };
 use crate::dev;
 use crate::output::Format;
@@ -140,7 +140,8 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Event(event::EventCommand),
     Status(status::StatusArgs),
-    Top(top::TopArgs),
+    #[cfg(feature = "top")]
+    Top(crate::commands::top::TopArgs),
     Doctor(doctor::DoctorArgs),
     Check(check::CheckArgs),
     #[command(subcommand)]
@@ -154,27 +155,33 @@ pub(crate) enum Command {
     Store(store::StoreCommand),
     #[command(subcommand)]
     Inbox(inbox::InboxCommand),
-    Adopt(adopt::AdoptArgs),
+    #[cfg(feature = "adopted")]
+    Adopt(crate::commands::adopt::AdoptArgs),
+    #[cfg(feature = "contracts")]
     #[command(subcommand)]
-    Schema(schema::SchemaCommand),
+    Schema(crate::commands::schema::SchemaCommand),
     Audit(audit::AuditArgs),
     Explain(explain::ExplainArgs),
     #[command(subcommand)]
     Dashboards(dashboards::DashboardsCommand),
+    #[cfg(feature = "support")]
     #[command(subcommand)]
-    Support(support::SupportCommand),
+    Support(crate::commands::support::SupportCommand),
     Prune(prune::PruneArgs),
     #[cfg(feature = "webhook")]
     #[command(subcommand)]
     Webhook(crate::commands::webhook::WebhookCommand),
+    #[cfg(feature = "http")]
     #[command(subcommand)]
-    Token(token::TokenCommand),
+    Token(crate::commands::token::TokenCommand),
     #[command(subcommand)]
     Config(config::ConfigCommand),
     #[command(subcommand)]
     Preset(preset::PresetCommand),
-    Completions(completions::CompletionsArgs),
-    Man(man::ManArgs),
+    #[cfg(feature = "manual")]
+    Completions(crate::commands::completions::CompletionsArgs),
+    #[cfg(feature = "manual")]
+    Man(crate::commands::man::ManArgs),
     /// Say which version this is
     #[command(after_help = help!(plain: "postroom version", "postroom version -o json"))]
     Version,

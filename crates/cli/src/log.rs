@@ -6,9 +6,12 @@ use std::io::{self, IsTerminal};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use metrics::Counter;
 use postroom_server::config::{LogConfig, LogFormat};
-use tracing_subscriber::EnvFilter;
+use postroom_server::metrics::Counter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{fmt, registry};
 
 use queue::Queue;
 
@@ -30,14 +33,15 @@ pub(crate) fn start(config: LogConfig) -> io::Result<()> {
         LogFormat::Human => false,
         LogFormat::Json => true,
     };
-    let lines = tracing_subscriber::fmt().with_env_filter(filter(config.level)).with_writer(Arc::clone(writer));
-    // A failed start means that somebody logs already, which is as good.
-    let _ = if json {
-        lines.json().flatten_event(true).with_current_span(false).with_span_list(false).try_init()
+    let lines = fmt::layer().with_writer(Arc::clone(writer));
+    let lines = if json {
+        lines.json().flatten_event(true).with_current_span(false).with_span_list(false).boxed()
     } else {
         let colour = terminal && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-        lines.with_ansi(colour).with_target(false).try_init()
+        lines.with_ansi(colour).with_target(false).boxed()
     };
+    // A failed start means that somebody logs already, which is as good.
+    let _ = registry().with(lines).with(filter(config.level)).try_init();
     Ok(())
 }
 
@@ -65,11 +69,54 @@ pub(crate) fn flush() {
     }
 }
 
-fn filter(level: &str) -> EnvFilter {
+fn filter(level: &str) -> Targets {
     match std::env::var("RUST_LOG") {
-        Ok(wish) if !wish.is_empty() => EnvFilter::new(wish),
+        Ok(wish) if !wish.is_empty() => {
+            let (targets, ignored) = wished(&wish);
+            for part in ignored {
+                say(format!("warning: {part:?} in RUST_LOG is no LEVEL and no TARGET=LEVEL; it is ignored\n")
+                    .as_bytes());
+            }
+            targets
+        }
         // The database driver tells every statement at debug; what it means is in our own lines. So is every end of a
         // NATS connection, which its client reports as a failed attempt to reconnect, which it was not allowed.
-        _ => EnvFilter::new(format!("{level},sqlx=warn,async_nats=off")),
+        _ => wished(&format!("{level},sqlx=warn,async_nats=off")).0,
+    }
+}
+
+/// What of this can be read, and what cannot.
+fn wished(wish: &str) -> (Targets, Vec<&str>) {
+    let parts = wish.split(',').map(str::trim).filter(|part| !part.is_empty());
+    let (read, ignored): (Vec<_>, _) = parts.partition(|part| part.parse::<Targets>().is_ok());
+    (read.join(",").parse().unwrap_or_default(), ignored)
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing_subscriber::filter::LevelFilter;
+
+    use super::*;
+
+    fn check(wish: &str, target: &str) -> LevelFilter {
+        let shown =
+            |level: &LevelFilter| level.into_level().is_some_and(|level| wished(wish).0.would_enable(target, &level));
+        let levels = [LevelFilter::TRACE, LevelFilter::DEBUG, LevelFilter::INFO, LevelFilter::WARN, LevelFilter::ERROR];
+        levels.into_iter().find(shown).unwrap_or(LevelFilter::OFF)
+    }
+
+    #[test]
+    fn a_wish_is_a_level_and_levels_of_targets_in_any_order_and_case() {
+        let wish = "postroom::contracts=trace, sqlx=off,INFO";
+        assert_eq!(check(wish, "postroom::contracts"), LevelFilter::TRACE);
+        assert_eq!(check(wish, "sqlx::query"), LevelFilter::OFF);
+        assert_eq!(check(wish, "hyper"), LevelFilter::INFO);
+        assert_eq!(check("postroom=debug", "hyper"), LevelFilter::OFF);
+    }
+
+    #[test]
+    fn what_cannot_be_read_takes_nothing_else_with_it() {
+        assert_eq!(wished("debug,sqlx=loud,a=b=c").1, ["sqlx=loud", "a=b=c"]);
+        assert_eq!(check("debug,sqlx=loud", "sqlx"), LevelFilter::DEBUG);
     }
 }

@@ -1,5 +1,6 @@
 //! The `postroom` command: reads what is asked, does it, and ends with a code that scripts can trust.
 
+mod absent;
 mod actor;
 mod app;
 mod args;
@@ -15,37 +16,45 @@ mod output;
 mod reference;
 mod stop;
 mod suggest;
+mod traces;
 mod when;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory as _, FromArgMatches as _};
 
 use crate::app::App;
 use crate::args::{Cli, Command};
 use crate::commands::{
-    adopt, audit, check, completions, config, dashboards, dead, doctor, event, explain, inbox, key, man, preset, prune,
-    relay, replay, route, schema, status, store, support, token, top, version,
+    audit, check, config, dashboards, dead, doctor, event, explain, inbox, key, preset, prune, relay, replay, route,
+    status, store, version,
 };
-use crate::exit::Outcome;
+use crate::exit::{Failed, Outcome};
 
 /// The relay makes and drops some objects per event, on several threads.
+#[cfg(feature = "mimalloc")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let cli = Cli::parse();
-    let app = App { global: cli.global };
-    let exit = match run(&app, cli.command).await {
+    let asked = absent::known(Cli::command()).get_matches();
+    let Cli { global, command } = match absent::refuse(&asked) {
+        Ok(()) => Cli::from_arg_matches(&asked).unwrap_or_else(|error| error.exit()),
+        Err(failed) => return tell(&failed, false),
+    };
+    let app = App { global };
+    let exit = match run(&app, command).await {
         Ok(exit) => exit.into(),
-        Err(failed) => {
-            log::say(failed.report(app.global.verbose).as_bytes());
-            failed.exit.into()
-        }
+        Err(failed) => tell(&failed, app.global.verbose),
     };
     log::flush();
     exit
+}
+
+fn tell(failed: &Failed, verbose: bool) -> ExitCode {
+    log::say(failed.report(verbose).as_bytes());
+    failed.exit.into()
 }
 
 async fn run(app: &App, command: Command) -> Outcome {
@@ -54,7 +63,8 @@ async fn run(app: &App, command: Command) -> Outcome {
         Command::Relay(command) => relay::run(app, command).await,
         Command::Event(command) => event::run(app, command).await,
         Command::Status(args) => status::run(app, &args).await,
-        Command::Top(args) => top::run(app, &args).await,
+        #[cfg(feature = "top")]
+        Command::Top(args) => commands::top::run(app, &args).await,
         Command::Doctor(args) => doctor::run(app, &args).await,
         Command::Check(args) => check::run(app, &args).await,
         Command::Dead(command) => dead::run(app, command).await,
@@ -63,20 +73,26 @@ async fn run(app: &App, command: Command) -> Outcome {
         Command::Key(command) => key::run(app, command).await,
         Command::Store(command) => store::run(app, command).await,
         Command::Inbox(command) => inbox::run(app, command).await,
-        Command::Adopt(args) => adopt::run(app, &args).await,
-        Command::Schema(command) => schema::run(app, &command),
+        #[cfg(feature = "adopted")]
+        Command::Adopt(args) => commands::adopt::run(app, &args).await,
+        #[cfg(feature = "contracts")]
+        Command::Schema(command) => commands::schema::run(app, &command),
         Command::Audit(args) => audit::run(app, &args).await,
         Command::Explain(args) => explain::run(app, &args),
         Command::Dashboards(command) => dashboards::run(app, &command),
-        Command::Support(command) => support::run(app, &command).await,
+        #[cfg(feature = "support")]
+        Command::Support(command) => commands::support::run(app, &command).await,
         Command::Prune(args) => prune::run(app, &args).await,
         #[cfg(feature = "webhook")]
         Command::Webhook(command) => commands::webhook::run(app, command).await,
-        Command::Token(command) => token::run(app, command).await,
+        #[cfg(feature = "http")]
+        Command::Token(command) => commands::token::run(app, command).await,
         Command::Config(command) => config::run(app, &command).await,
         Command::Preset(command) => preset::run(app, &command),
-        Command::Completions(args) => completions::run(&args),
-        Command::Man(args) => man::run(app, &args),
+        #[cfg(feature = "manual")]
+        Command::Completions(args) => commands::completions::run(&args),
+        #[cfg(feature = "manual")]
+        Command::Man(args) => commands::man::run(app, &args),
         Command::Version => version::run(app),
     }
 }

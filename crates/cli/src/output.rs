@@ -3,9 +3,9 @@
 use std::io::{self, BufWriter, IsTerminal, Write};
 
 use clap::ValueEnum;
-use comfy_table::{Cell, CellAlignment, Color, Row, presets};
 use postroom_core::RouteState;
 use serde::Serialize;
+use unicode_width::UnicodeWidthStr as _;
 
 /// How data is written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -107,59 +107,84 @@ pub(crate) fn count(n: u64, thing: &str) -> String {
 /// Longest text of one cell, in characters; JSON has the whole.
 const CELL_CHARS_MAX: usize = 72;
 
+/// Between two columns.
+const GAP: &str = "  ";
+
 /// A table without lines, so that it can be cut and grepped.
 #[derive(Debug)]
 pub(crate) struct Table {
-    inner: comfy_table::Table,
+    /// The names of the columns first.
+    rows: Vec<Vec<Cell>>,
     right: &'static [usize],
+    colourful: bool,
+}
+
+#[derive(Debug)]
+struct Cell {
+    text: String,
+    colour: Option<Colour>,
+}
+
+/// A colour a terminal has; the number selects it.
+#[derive(Debug, Clone, Copy)]
+enum Colour {
+    Red = 31,
+    Green = 32,
+    Yellow = 33,
 }
 
 impl Table {
     /// A table with these column names, of which those at `right` hold numbers.
     pub(crate) fn new(columns: &[&str], right: &'static [usize]) -> Self {
-        let mut inner = comfy_table::Table::new();
-        inner.load_style(presets::NOTHING).set_header(columns.iter().copied().map(Cell::new).collect::<Vec<_>>());
-        if !colourful() {
-            inner.force_no_tty();
-        }
-        Self { inner, right }
+        let names = columns.iter().map(|name| Cell { text: (*name).to_owned(), colour: None }).collect();
+        Self { rows: vec![names], right, colourful: colourful() }
     }
 
     /// Adds a row.
     pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
-        self.coloured(cells, None);
+        self.coloured(cells.into(), None);
     }
 
     /// Adds a row whose cell number `at` is a route's state.
     pub(crate) fn row_of_route<const N: usize>(&mut self, cells: [String; N], at: usize, state: RouteState) {
         let colour = match state {
-            RouteState::Running => Color::Green,
-            RouteState::New | RouteState::Paused | RouteState::HalfOpen | RouteState::Orphan => Color::Yellow,
-            _ => Color::Red,
+            RouteState::Running => Colour::Green,
+            RouteState::New | RouteState::Paused | RouteState::HalfOpen | RouteState::Orphan => Colour::Yellow,
+            _ => Colour::Red,
         };
-        self.coloured(cells, Some((at, colour)));
+        self.coloured(cells.into(), Some((at, colour)));
     }
 
-    fn coloured<const N: usize>(&mut self, cells: [String; N], colour: Option<(usize, Color)>) {
-        let cells = cells.into_iter().enumerate().map(|(n, text)| {
-            let cell = Cell::new(plain(&text, CELL_CHARS_MAX));
-            match colour {
-                Some((at, colour)) if at == n => cell.fg(colour),
-                _ => cell,
-            }
+    fn coloured(&mut self, cells: Vec<String>, colour: Option<(usize, Colour)>) {
+        let cells = cells.into_iter().enumerate().map(|(n, text)| Cell {
+            text: plain(&text, CELL_CHARS_MAX),
+            colour: colour.filter(|(at, _)| self.colourful && *at == n).map(|(_, colour)| colour),
         });
-        self.inner.add_row(Row::from(cells.collect::<Vec<_>>()));
+        self.rows.push(cells.collect());
     }
 
     /// The text, without a line end.
-    pub(crate) fn render(mut self) -> String {
-        for (n, column) in self.inner.column_iter_mut().enumerate() {
-            column.set_padding((0, 2));
-            if self.right.contains(&n) {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
-        }
-        self.inner.trim_fmt()
+    pub(crate) fn render(self) -> String {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let widest = |n: usize| self.rows.iter().filter_map(|row| Some(row.get(n)?.text.width())).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..columns).map(widest).collect();
+        let lines = self.rows.iter().map(|row| {
+            let cells = row.iter().zip(&widths).enumerate();
+            let cells: Vec<_> = cells.map(|(n, (cell, width))| cell.fill(*width, self.right.contains(&n))).collect();
+            cells.join(GAP).trim_end().to_owned()
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    }
+}
+
+impl Cell {
+    fn fill(&self, width: usize, right: bool) -> String {
+        let text = match self.colour {
+            Some(colour) => format!("\x1b[{}m{}\x1b[0m", colour as u8, self.text),
+            None => self.text.clone(),
+        };
+        let space = " ".repeat(width.saturating_sub(self.text.width()));
+        if right { space + &text } else { text + &space }
     }
 }
 
@@ -178,6 +203,14 @@ mod tests {
         table.row(["orders".into(), "3".into()]);
         table.row_of_route(["x".into(), "1200".into()], 0, RouteState::Down);
         assert_eq!(table.render(), "route    due\norders     3\nx       1200");
+    }
+
+    #[test]
+    fn wide_letters_and_colours_keep_the_columns() {
+        let mut table = Table { colourful: true, ..Table::new(&["key", "state", "note"], &[]) };
+        table.row(["注文".into(), "x".into(), String::new()]);
+        table.row_of_route(["k".into(), "down".into(), "n".into()], 1, RouteState::Down);
+        assert_eq!(table.render(), "key   state  note\n注文  x\nk     \x1b[31mdown\x1b[0m   n");
     }
 
     #[test]

@@ -3,10 +3,11 @@
 //! A producer **appends** an [`Event`] in its own transaction ([`Outbox`]); a [`Relay`] **delivers** it, in order per key,
 //! at least once; a consumer **accepts** it in the transaction of its effect ([`Inbox`]), so that the effect happens once.
 //!
-//! Features: `sqlite` (default) for the store on one SQLite file, `postgres` for the one on PostgreSQL, `exec` for handlers
-//! in a child process, `consumer` with `kafka`, `rabbitmq` or `nats` for [loops that read a broker](consumer), `redis` for a
+//! Features: `sqlite` (default) for the store on one SQLite file, `postgres` for the one on PostgreSQL, `adopted` (default) for
+//! inboxes and states in tables that your application has already, `exec` for handlers in a child process, `consumer` with `kafka`, `rabbitmq` or `nats` for [loops that read a broker](consumer), `redis` for a
 //! consumer's window of ids there, `contracts` for JSON Schemas, `otel` for events that carry the span of OpenTelemetry they are appended in, `config` for [stores and relays that a file or a preset
-//! describes](config), whose routes go to those of `kafka`, `rabbitmq`, `nats`, `redis` and `webhook` that are chosen. TLS to PostgreSQL is a feature of [`sqlx`](postgres::sqlx),
+//! describes](config): with outbox tables, contracts and routes to `exec`, `kafka`, `rabbitmq`, `nats`, `redis` and `webhook` as far as `adopted`, `contracts` and those
+//! features are chosen. TLS to PostgreSQL is a feature of [`sqlx`](postgres::sqlx),
 //! chosen by the application.
 //! `tokio-postgres`, `diesel-async` and `sea-orm` append in transactions of those clients. [`memory`] is for tests.
 
@@ -86,10 +87,9 @@ pub mod memory {
 pub mod postgres {
     #[cfg(any(feature = "tokio-postgres", feature = "diesel-async", feature = "sea-orm"))]
     pub use postroom_clients as adapters;
-    pub use postroom_postgres::{
-        InboxTable, PoolTransactions, Pooler, Postgres, PostgresInbox, PostgresOptions, PostgresStates, StateTable,
-        Statement, Value,
-    };
+    #[cfg(feature = "adopted")]
+    pub use postroom_postgres::{InboxTable, PostgresInbox, PostgresStates, StateTable};
+    pub use postroom_postgres::{PoolTransactions, Pooler, Postgres, PostgresOptions, Statement, Value};
     pub use sqlx;
 }
 
@@ -102,9 +102,9 @@ pub mod redis {
 /// The store on one SQLite file.
 #[cfg(feature = "sqlite")]
 pub mod sqlite {
-    pub use postroom_sqlite::{
-        InboxTable, PoolTransactions, Sqlite, SqliteInbox, SqliteOptions, SqliteStates, StateTable,
-    };
+    #[cfg(feature = "adopted")]
+    pub use postroom_sqlite::{InboxTable, SqliteInbox, SqliteStates, StateTable};
+    pub use postroom_sqlite::{PoolTransactions, Sqlite, SqliteOptions};
     pub use sqlx;
 }
 

@@ -26,8 +26,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{Config, Listen};
-use crate::metrics::Alias;
+use crate::config::{Alias, Config, Listen};
 use crate::operating::Operating;
 use auth::Guard;
 use idempotency::Answered;

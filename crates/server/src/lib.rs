@@ -4,13 +4,16 @@
 //! work, [`doctor`] what is wrong with them, [`adopt`] what an outbox table that is there already is like. [`operating`] is what a running relay shows of itself: its [`metrics`] and its
 //! [`health`], over [`http`], and `telemetry` the traces of what it does.
 
+#[cfg(feature = "adopted")]
 pub mod adopt;
 pub mod config;
 pub mod dashboards;
+#[cfg(feature = "http")]
 mod desks;
 pub mod doctor;
 mod first;
 pub mod health;
+#[cfg(feature = "http")]
 pub mod http;
 pub mod metrics;
 pub mod online;
@@ -21,6 +24,7 @@ pub mod redact;
 pub mod relay;
 pub mod reload;
 pub mod replays;
+#[cfg(feature = "http")]
 mod search;
 pub mod status;
 pub mod stores;
@@ -28,5 +32,6 @@ pub mod supervisor;
 pub mod tail;
 #[cfg(feature = "otlp")]
 pub mod telemetry;
+#[cfg(feature = "http")]
 pub mod token;
 pub mod transports;

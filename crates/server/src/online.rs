@@ -63,7 +63,7 @@ pub(crate) fn refusal(error: StoreError) -> Found {
 pub(crate) async fn about_route(route: &RouteConfig, config: &Config) -> Vec<Found> {
     // Stores of one route differ in what they call themselves, not in where it goes.
     let Some(store) = config.stores.iter().find(|store| route.stores.contains(&store.name)) else { return Vec::new() };
-    let transport = transports::build(route, store, &config.contract.contracts, &Pulls::default());
+    let transport = transports::build(config, route, store, &Pulls::default());
     let findings = timeout(ANSWER_WITHIN, transport.check()).await.unwrap_or_else(|_| {
         let error = format!("no answer within {} s", ANSWER_WITHIN.as_secs());
         vec![Finding::Problem(Failure::unavailable("transport.silent", error))]

@@ -7,6 +7,7 @@ use postroom_core::{Delivery, Outcome, RouteHealth, Verdict};
 use postroom_relay::{Observer, RouteObserver};
 
 use crate::config::Config;
+#[cfg(feature = "http")]
 use crate::desks::Desks;
 use crate::health::{Health, RoutePulse};
 use crate::metrics::{Kinds, Metrics, RouteMeters};
@@ -25,6 +26,7 @@ pub struct Operating {
     #[cfg(feature = "otlp")]
     pub tracer: Option<Tracer>,
     kinds: Mutex<Kinds>,
+    #[cfg(feature = "http")]
     pub(crate) desks: Desks,
     pub(crate) pulls: Pulls,
 }
@@ -39,6 +41,7 @@ impl Operating {
             metrics,
             health: Arc::new(Health::new(config.relay.lease, config.http.late)),
             kinds: Mutex::default(),
+            #[cfg(feature = "http")]
             desks: Desks::new(config),
             pulls: Pulls::default(),
         };
@@ -47,8 +50,9 @@ impl Operating {
     }
 
     /// Waits, for a moment, until what was seen is where it should be.
-    #[cfg(feature = "otlp")]
+    #[cfg_attr(not(feature = "otlp"), expect(clippy::unused_async, reason = "only spans are waited for"))]
     pub async fn stop(&self) {
+        #[cfg(feature = "otlp")]
         if let Some(tracer) = &self.tracer {
             tracer.stop().await;
         }
@@ -57,6 +61,7 @@ impl Operating {
     /// From now on of a relay with this configuration; what was counted stays.
     pub(crate) fn begin_again(&self, config: &Config) {
         self.learn(config);
+        #[cfg(feature = "http")]
         self.desks.begin_again(config);
         self.health.begin_again(config.relay.lease, config.http.late);
     }

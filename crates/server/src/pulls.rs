@@ -3,7 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+#[cfg(feature = "http")]
 use postroom_pull::Queue;
+/// Without the transport there is none.
+#[cfg(not(feature = "http"))]
+use std::convert::Infallible as Queue;
 
 /// Those of the relay that runs; the next one replaces them.
 #[derive(Debug, Default)]

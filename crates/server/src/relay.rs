@@ -10,11 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use postroom_contracts::Contracts;
 use postroom_core::StoreError;
 use postroom_relay::{Observer, Relay, RelayError, RelayOptions, RouteRun};
 
-use crate::config::{Config, ConfigError, Problem, RouteConfig, StoreConfig, Target};
+use crate::config::{Config, ConfigError, Problem, RouteConfig, StoreConfig};
 use crate::metrics;
 use crate::operating::Operating;
 use crate::pulls::Pulls;
@@ -87,6 +86,7 @@ pub async fn run(
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), RunError> {
     let routes = chosen(config, &options.routes).map_err(RunError::Config)?;
+    #[cfg(feature = "http")]
     check_pulled(config, &routes).map_err(RunError::Config)?;
     let wanted = |store: &&StoreConfig| routes.iter().any(|route| route.stores.contains(&store.name));
     let stores: Vec<&StoreConfig> = config.stores.iter().filter(wanted).collect();
@@ -107,7 +107,7 @@ pub async fn run(
                 operating.health.expect(&store.name, &route.definition.name);
             }
             if let Some(ready) = ready.get(&store.name) {
-                relay = relay.serve(route_run(route, store, &config.contract.contracts, ready.clone(), pulls));
+                relay = relay.serve(route_run(config, route, store, ready.clone(), pulls));
             }
         }
     }
@@ -156,8 +156,9 @@ pub(crate) fn chosen<'c>(config: &'c Config, names: &[String]) -> Result<Vec<&'c
 }
 
 /// Refuses a route that workers pull from where nobody could ask.
+#[cfg(feature = "http")]
 fn check_pulled(config: &Config, routes: &[&RouteConfig]) -> Result<(), ConfigError> {
-    let pulled = routes.iter().find(|route| matches!(route.to, Target::Pull(_)));
+    let pulled = routes.iter().find(|route| matches!(route.to, crate::config::Target::Pull(_)));
     let Some(route) = pulled.filter(|_| config.http.listen.is_none()) else { return Ok(()) };
     let message = format!("workers of route `{}` ask over HTTP, and nothing listens", route.definition.name);
     let hint = "set http.listen = \"127.0.0.1:7480\", or add --listen 127.0.0.1:7480";
@@ -176,18 +177,12 @@ fn relay_options(config: &Config, drain: bool) -> RelayOptions {
     }
 }
 
-fn route_run(
-    route: &RouteConfig,
-    store: &StoreConfig,
-    contracts: &Arc<Contracts>,
-    ready: Ready,
-    pulls: &Pulls,
-) -> RouteRun {
+fn route_run(config: &Config, route: &RouteConfig, store: &StoreConfig, ready: Ready, pulls: &Pulls) -> RouteRun {
     RouteRun {
         store_name: store.name.clone(),
         store: ready.boxed(),
         definition: route.definition.clone(),
-        transport: transports::build(route, store, contracts, pulls),
+        transport: transports::build(config, route, store, pulls),
         retry: route.retry.clone(),
         breaker: route.breaker,
         rate: route.rate,

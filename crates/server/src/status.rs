@@ -10,8 +10,8 @@ use serde::Serialize;
 use crate::config::{Config, StoreConfig};
 
 /// Everything `status` shows.
-#[derive(Debug, Default, Serialize, schemars::JsonSchema)]
-#[schemars(rename = "Status")]
+#[derive(Debug, Default, Serialize)]
+#[cfg_attr(feature = "http", derive(schemars::JsonSchema), schemars(rename = "Status"))]
 pub struct Report {
     /// Every route of every store, registered or only configured.
     pub routes: Vec<RouteStatus>,

@@ -1,17 +1,22 @@
 //! Opens the stores of a configuration. One line here per kind of store.
 
+#[cfg(feature = "adopted")]
+mod adopted;
+
 use std::sync::Arc;
 
-use postroom_adopted::{Adopted, AdoptedOptions, Ground, Migrate};
 use postroom_core::view::Found;
 use postroom_core::{Limits, Schema, Store, StoreError, StoreErrorKind, Upkeep};
 #[cfg(feature = "postgres")]
-use postroom_postgres::{Pooler, Postgres, PostgresGround, PostgresOptions};
-use postroom_sqlite::{Sqlite, SqliteGround, SqliteOptions};
+use postroom_postgres::{Pooler, Postgres, PostgresOptions};
+use postroom_sqlite::{Sqlite, SqliteOptions};
 
 #[cfg(feature = "postgres")]
 use crate::config::PoolerConfig;
 use crate::config::StoreConfig;
+
+#[cfg(feature = "adopted")]
+pub use adopted::ground;
 
 /// What to do with a database that is not there yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,24 +38,18 @@ enum For {
 
 /// Opens a store whose tables are there in the version this build needs.
 pub async fn open(store: &StoreConfig, limits: Limits) -> Result<Arc<dyn Store>, StoreError> {
-    let migrate = if store.migrate { Migrate::Auto } else { Migrate::Never };
-    open_for(store, limits, migrate, For::Work).await
+    open_for(store, limits, For::Work).await
 }
 
 /// The same for those who look while relays work: few connections of its own, and nothing that takes long. Makes no tables.
 pub async fn open_for_looking(store: &StoreConfig, limits: Limits) -> Result<Arc<dyn Store>, StoreError> {
-    open_for(store, limits, Migrate::Never, For::Looking).await
+    open_for(store, limits, For::Looking).await
 }
 
-async fn open_for(
-    store: &StoreConfig,
-    limits: Limits,
-    migrate: Migrate,
-    purpose: For,
-) -> Result<Arc<dyn Store>, StoreError> {
+async fn open_for(store: &StoreConfig, limits: Limits, purpose: For) -> Result<Arc<dyn Store>, StoreError> {
+    #[cfg(feature = "adopted")]
     if let Some(layout) = &store.layout {
-        let options = AdoptedOptions { name: store.name.clone(), layout: layout.clone(), limits, migrate };
-        return Ok(Arc::new(Adopted::open(options, ground_for(store, purpose).await?).await?));
+        return adopted::open(store, layout, limits, purpose).await;
     }
     match store.url.scheme() {
         "sqlite" => Ok(Arc::new(Sqlite::open(sqlite(store, purpose).limits(limits)).await?)),
@@ -62,8 +61,9 @@ async fn open_for(
 
 /// Opens a store's tables, whichever version they have and whether or not they are there.
 pub async fn open_schema(store: &StoreConfig, missing: IfMissing) -> Result<Arc<dyn Schema>, StoreError> {
+    #[cfg(feature = "adopted")]
     if let Some(layout) = &store.layout {
-        return Ok(Adopted::tables(&store.name, layout, ground(store).await?));
+        return adopted::schema(store, layout).await;
     }
     let schema = match store.url.scheme() {
         "sqlite" => {
@@ -104,31 +104,23 @@ pub async fn examine_database(store: &StoreConfig) -> Result<Vec<Found>, StoreEr
 }
 
 /// What is to be said of the table a store adopts, if it adopts one. Changes nothing.
+#[cfg_attr(
+    not(feature = "adopted"),
+    expect(clippy::unused_async, unused_variables, reason = "without such tables there is nothing to ask")
+)]
 pub async fn examine_table(store: &StoreConfig, limits: Limits) -> Result<Vec<Found>, StoreError> {
-    let Some(layout) = &store.layout else { return Ok(Vec::new()) };
-    let options = AdoptedOptions { name: store.name.clone(), layout: layout.clone(), limits, migrate: Migrate::Never };
-    Adopted::open(options, ground(store).await?).await?.examine().await
+    #[cfg(feature = "adopted")]
+    if let Some(layout) = &store.layout {
+        return adopted::examine(store, layout, limits).await;
+    }
+    Ok(Vec::new())
 }
 
 /// The SQL that would make or mend a store's tables. Changes nothing, makes nothing.
 pub async fn plan(store: &StoreConfig) -> Result<String, StoreError> {
     match store.url.scheme() {
-        "sqlite" if store.layout.is_none() => Sqlite::plan(sqlite(store, For::Work)).await,
+        "sqlite" if !store.adopts() => Sqlite::plan(sqlite(store, For::Work)).await,
         _ => open_schema(store, IfMissing::Fail).await?.plan().await,
-    }
-}
-
-/// The database of an adopted table.
-pub async fn ground(store: &StoreConfig) -> Result<Arc<dyn Ground>, StoreError> {
-    ground_for(store, For::Work).await
-}
-
-async fn ground_for(store: &StoreConfig, purpose: For) -> Result<Arc<dyn Ground>, StoreError> {
-    match store.url.scheme() {
-        "sqlite" => Ok(Arc::new(SqliteGround::open(sqlite(store, purpose)).await?)),
-        #[cfg(feature = "postgres")]
-        "postgres" | "postgresql" => Ok(Arc::new(PostgresGround::open(postgres(store, purpose)).await?)),
-        _ => Err(unknown(store)),
     }
 }
 

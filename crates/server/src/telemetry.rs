@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use metrics::Counter;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use postroom_core::metrics as names;
 use postroom_core::{Delivery, Event, Outcome, TRACEPARENT, TraceParent};
@@ -20,7 +19,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{RouteConfig, TelemetryConfig};
-use crate::metrics::Metrics;
+use crate::metrics::{Counter, Metrics};
 use exporter::Exporter;
 
 /// Most spans that wait for the collector.

@@ -8,10 +8,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use postroom_core::faults::{self, Fault as Old};
 use postroom_core::{StoreError, StoreErrorKind};
 use sqlx::postgres::PgPoolOptions;
-use sqlx::{AssertSqlSafe, Executor, PgPool, Postgres, Transaction};
+use sqlx::{Executor, PgPool, Postgres, Transaction};
 use tokio::task::JoinError;
 
 use crate::error::Fault;
@@ -19,6 +18,8 @@ use crate::options::{Pooler, PostgresOptions};
 use crate::sql::Sql;
 use pool::{ACQUIRE_TIMEOUT, Lent, Pool, answers};
 
+#[cfg(feature = "adopted")]
+mod held;
 mod pool;
 mod reach;
 
@@ -35,27 +36,13 @@ const DEADLINE: Duration = Duration::from_secs(20);
 /// The same for what counts or moves a whole log.
 const LONG_DEADLINE: Duration = Duration::from_mins(30);
 
-/// How a transaction begins that is held while events are delivered. The server ends one that is idle for longer than
-/// `idle_max`, or whose other end does not answer for so long: its holder stands still, or its host is gone without a word.
-/// All of it in the transaction, because behind a pooler the session is somebody else's afterwards.
-fn begin_held(idle_max: Duration) -> String {
-    let idle_max = if faults::is(Old::RowsAreHeldForEver) { Duration::from_hours(1) } else { idle_max };
-    let (millis, seconds) = (idle_max.as_millis().max(1), (idle_max.as_secs() / 4).max(1));
-    format!(
-        "begin isolation level read committed; set local jit = off; set local enable_seqscan = off; \
-         set local statement_timeout = '19s'; set local lock_timeout = '10s'; \
-         set local idle_in_transaction_session_timeout = {millis}; set local tcp_user_timeout = {millis}; \
-         set local tcp_keepalives_idle = {seconds}; set local tcp_keepalives_interval = {seconds}; \
-         set local tcp_keepalives_count = 3"
-    )
-}
-
 /// Whose tables a database is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TablesOf {
     /// Ours: sessions have no search path, so that nothing of others is taken for what we mean.
     Ourselves,
     /// The application's: its triggers find what they find in its own sessions.
+    #[cfg(feature = "adopted")]
     Application,
 }
 
@@ -210,69 +197,6 @@ impl Database {
         F: for<'c> FnOnce(&'c mut Session) -> Work<'c, T> + Send + 'static,
     {
         self.run(&self.workers, kind, operation, work).await
-    }
-
-    /// Runs the work in a transaction that stays open, in the session that comes back: as long as it is not idle for longer
-    /// than that.
-    pub(crate) async fn hold<T, F>(
-        &self,
-        operation: &'static str,
-        idle_max: Duration,
-        work: F,
-    ) -> Result<(T, Session), StoreError>
-    where
-        T: Send + 'static,
-        F: for<'c> FnOnce(&'c mut Session) -> Work<'c, T> + Send + 'static,
-    {
-        let (pool, sql) = (Arc::clone(&self.workers), Arc::clone(&self.sql));
-        let task = tokio::spawn(async move {
-            let mut session = Session { conn: acquire(&pool, None).await?, sql };
-            let work = async {
-                session.conn.execute(AssertSqlSafe(begin_held(idle_max))).await?;
-                work(&mut session).await
-            };
-            let result = tokio::time::timeout(DEADLINE, work).await.unwrap_or(Err(Fault::TimedOut))?;
-            Ok((result, session))
-        });
-        let result = joined(task.await, operation)?;
-        if result.as_ref().is_err_and(Fault::may_have_moved) {
-            self.lost();
-        }
-        self.explained(operation, result)
-    }
-
-    /// Goes on in a transaction that was held open, and holds it.
-    pub(crate) async fn go_on<T, F>(
-        mut session: Session,
-        operation: &'static str,
-        work: F,
-    ) -> Result<(T, Session), Fault>
-    where
-        T: Send + 'static,
-        F: for<'c> FnOnce(&'c mut Session) -> Work<'c, T> + Send + 'static,
-    {
-        let task = tokio::spawn(async move {
-            let result = tokio::time::timeout(DEADLINE, work(&mut session)).await.unwrap_or(Err(Fault::TimedOut))?;
-            Ok((result, session))
-        });
-        joined(task.await, operation)?
-    }
-
-    /// Ends a transaction that was held open: runs the work in it and commits.
-    pub(crate) async fn finish<T, F>(mut session: Session, operation: &'static str, work: F) -> Result<T, Fault>
-    where
-        T: Send + 'static,
-        F: for<'c> FnOnce(&'c mut Session) -> Work<'c, T> + Send + 'static,
-    {
-        let task = tokio::spawn(async move {
-            let result = tokio::time::timeout(DEADLINE, ended(&mut session, work)).await;
-            let result = result.unwrap_or(Err(Fault::TimedOut));
-            if matches!(&result, Ok(_) | Err(Fault::Store(_))) {
-                session.conn.give_back();
-            }
-            result
-        });
-        joined(task.await, operation)?
     }
 
     fn explained<T>(&self, operation: &'static str, result: Result<T, Fault>) -> Result<T, StoreError> {

@@ -22,6 +22,7 @@
 //! [`Schema`](postroom_core::Schema) in `schema`, [`Upkeep`](postroom_core::Upkeep) in `upkeep/`; `statement` has what
 //! producers and consumers execute, whatever their client; `database` is how all of them reach the server.
 
+#[cfg(feature = "adopted")]
 mod adopted;
 mod append;
 mod clock;
@@ -43,9 +44,11 @@ mod store;
 mod transactions;
 mod upkeep;
 
+#[cfg(feature = "adopted")]
 pub use adopted::{PostgresGround, PostgresInbox, PostgresStates};
 pub use options::{Pooler, PostgresOptions};
 /// Which tables of an application's they use.
+#[cfg(feature = "adopted")]
 pub use postroom_adopted::{StateTable, layout::InboxTable};
 pub use statement::{Statement, Value};
 pub use store::Postgres;

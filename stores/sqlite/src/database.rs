@@ -17,7 +17,8 @@ use tokio::task::JoinError;
 use crate::error::Fault;
 use crate::gate::Gated;
 use crate::options::SqliteOptions;
-use crate::writer::{Work, Writer};
+use crate::work::{AnyWork, Found, Work, any};
+use crate::writer::Writer;
 
 /// How long a writer waits for another one.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -143,7 +144,7 @@ impl Database {
         T: Send + 'static,
         F: for<'c> FnOnce(&'c mut SqliteConnection) -> Work<'c, T> + Send + 'static,
     {
-        self.writer.write(operation, work).await
+        self.writer.write(operation, any(work)).await?.known(operation)
     }
 
     /// Runs an operator's work on one snapshot of the file.
@@ -152,7 +153,7 @@ impl Database {
         T: Send + 'static,
         F: for<'c> FnOnce(&'c mut SqliteConnection) -> Work<'c, T> + Send + 'static,
     {
-        self.read_by(&self.readers, operation, work).await
+        self.read_by(&self.readers, operation, any(work)).await?.known(operation)
     }
 
     /// Runs a relay's work on one snapshot of the file.
@@ -163,14 +164,10 @@ impl Database {
     {
         let passage = self.gate.pass("look", operation).await;
         let _passage = passage.map_err(|error| Fault::from(error).at(operation, &self.path))?;
-        self.read_by(&self.takers, operation, work).await
+        self.read_by(&self.takers, operation, any(work)).await?.known(operation)
     }
 
-    async fn read_by<T, F>(&self, pool: &SqlitePool, operation: &'static str, work: F) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        F: for<'c> FnOnce(&'c mut SqliteConnection) -> Work<'c, T> + Send + 'static,
-    {
+    async fn read_by(&self, pool: &SqlitePool, operation: &'static str, work: AnyWork) -> Result<Found, StoreError> {
         let (pool, within) = (pool.clone(), self.read_within);
         let read = tokio::spawn(async move {
             let mut conn = pool.acquire().await?;
@@ -213,10 +210,7 @@ impl Database {
     }
 }
 
-async fn snapshot<T, F>(conn: &mut SqliteConnection, work: F) -> Result<T, Fault>
-where
-    F: for<'c> FnOnce(&'c mut SqliteConnection) -> Work<'c, T>,
-{
+async fn snapshot(conn: &mut SqliteConnection, work: AnyWork) -> Result<Found, Fault> {
     let mut tx = conn.begin().await?;
     let result = work(&mut tx).await?;
     tx.rollback().await?;

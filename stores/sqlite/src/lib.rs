@@ -21,6 +21,7 @@
 //! `inbox`, [`Source`](postroom_core::Source) in `source/`, [`Desk`](postroom_core::Desk) in `desk/`,
 //! [`Schema`](postroom_core::Schema) in `schema`; `database` is how all of them reach the file.
 
+#[cfg(feature = "adopted")]
 mod adopted;
 mod append;
 mod clock;
@@ -43,11 +44,14 @@ mod schema;
 mod source;
 mod store;
 mod transactions;
+mod work;
 mod writer;
 
+#[cfg(feature = "adopted")]
 pub use adopted::{SqliteGround, SqliteInbox, SqliteStates};
 pub use options::SqliteOptions;
 /// Which tables of an application's they use.
+#[cfg(feature = "adopted")]
 pub use postroom_adopted::{StateTable, layout::InboxTable};
 pub use store::Sqlite;
 pub use transactions::PoolTransactions;

@@ -3,8 +3,6 @@
 //! Each piece of work is all or nothing by itself (a savepoint), and its caller hears of it after the commit. The work
 //! runs in a task of its own, so that a caller who stops waiting cannot leave a transaction half done.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use postroom_core::{StoreError, StoreErrorKind};
@@ -13,9 +11,7 @@ use tokio::sync::oneshot;
 
 use crate::error::{Fault, is_busy};
 use crate::gate::Gated;
-
-/// Work on a connection.
-pub(crate) type Work<'c, T> = Pin<Box<dyn Future<Output = Result<T, Fault>> + Send + 'c>>;
+use crate::work::{AnyWork, Found};
 
 /// How often a `begin` that found the file locked for the whole busy time-out is tried in all. `error` tells people how
 /// long that is.
@@ -34,7 +30,7 @@ pub(crate) struct Writer {
 
 #[derive(Default)]
 struct Queue {
-    jobs: Vec<Box<dyn Job>>,
+    jobs: Vec<Job>,
     // Whether a task is at work; it looks at the queue again before it ends.
     busy: bool,
 }
@@ -52,16 +48,12 @@ impl Writer {
     }
 
     /// Runs the work in a `begin immediate` transaction and returns after its commit.
-    pub(crate) async fn write<T, F>(self: &Arc<Self>, operation: &'static str, work: F) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        F: for<'c> FnOnce(&'c mut SqliteConnection) -> Work<'c, T> + Send + 'static,
-    {
+    pub(crate) async fn write(self: &Arc<Self>, operation: &'static str, work: AnyWork) -> Result<Found, StoreError> {
         let (answer, answered) = oneshot::channel();
-        let job = Task { operation, path: self.path.clone(), work: Some(work), result: None, answer };
+        let job = Job { operation, work: Some(work), result: None, answer };
         let start = {
             let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-            queue.jobs.push(Box::new(job));
+            queue.jobs.push(job);
             !std::mem::replace(&mut queue.busy, true)
         };
         if start {
@@ -90,61 +82,56 @@ impl Writer {
         }
     }
 
-    async fn commit_together(&self, mut jobs: Vec<Box<dyn Job>>) {
+    async fn commit_together(&self, mut jobs: Vec<Job>) {
         let failure = self.run(&mut jobs).await.err().map(|error| Fault::from(error).at("commit", &self.path));
         for job in jobs {
             job.finish(failure.as_ref().map(shared));
         }
     }
 
-    async fn run(&self, jobs: &mut [Box<dyn Job>]) -> Result<(), sqlx::Error> {
-        let first = jobs.first().map_or("", |job| job.operation());
+    async fn run(&self, jobs: &mut [Job]) -> Result<(), sqlx::Error> {
+        let first = jobs.first().map_or("", |job| job.operation);
         let passage = self.gate.pass("begin", first).await?;
         let mut conn = self.pool.acquire().await?;
-        let outcome = transact(&mut conn, jobs, &self.gate, passage).await;
+        let outcome = self.transact(&mut conn, jobs, passage).await;
         if outcome.is_err() {
             // SQLite ends a transaction by itself when the disk is full, and sqlx does not know; start with a clean one.
             let _ = conn.close().await;
         }
         outcome
     }
-}
 
-async fn transact<P>(
-    conn: &mut SqliteConnection,
-    jobs: &mut [Box<dyn Job>],
-    gate: &Gated,
-    begun: P,
-) -> Result<(), sqlx::Error> {
-    let first = jobs.first().map_or("", |job| job.operation());
-    let mut tries = 1;
-    let mut tx = loop {
-        match conn.begin_with("begin immediate").await {
-            Ok(tx) => break tx,
-            Err(error) if tries < BEGIN_TRIES && is_busy(&error) => tries += 1,
-            Err(error) => return Err(error),
-        }
-    };
-    if let [job] = jobs {
-        if !job.run(&mut tx).await {
-            return tx.rollback().await;
-        }
-    } else {
-        for job in jobs {
-            let mut own = tx.begin().await?;
-            if job.run(&mut own).await {
-                own.commit().await?;
-            } else {
-                own.rollback().await?;
+    async fn transact<P>(&self, conn: &mut SqliteConnection, jobs: &mut [Job], begun: P) -> Result<(), sqlx::Error> {
+        let first = jobs.first().map_or("", |job| job.operation);
+        let mut tries = 1;
+        let mut tx = loop {
+            match conn.begin_with("begin immediate").await {
+                Ok(tx) => break tx,
+                Err(error) if tries < BEGIN_TRIES && is_busy(&error) => tries += 1,
+                Err(error) => return Err(error),
+            }
+        };
+        if let [job] = jobs {
+            if !job.run(&mut tx, &self.path).await {
+                return tx.rollback().await;
+            }
+        } else {
+            for job in jobs {
+                let mut own = tx.begin().await?;
+                if job.run(&mut own, &self.path).await {
+                    own.commit().await?;
+                } else {
+                    own.rollback().await?;
+                }
             }
         }
+        drop(begun);
+        {
+            let _passage = self.gate.pass("commit", first).await?;
+            tx.commit().await?;
+        }
+        self.gate.pass("committed", first).await.map(drop)
     }
-    drop(begun);
-    {
-        let _passage = gate.pass("commit", first).await?;
-        tx.commit().await?;
-    }
-    gate.pass("committed", first).await.map(drop)
 }
 
 /// What one failed commit means to each of its callers.
@@ -171,47 +158,29 @@ impl Drop for Busy<'_> {
 }
 
 /// A piece of work and the caller who waits for it.
-trait Job: Send {
-    /// What it is called.
-    fn operation(&self) -> &'static str;
-    /// Does it; says whether to keep what it did.
-    fn run<'c>(&'c mut self, conn: &'c mut SqliteConnection) -> Pin<Box<dyn Future<Output = bool> + Send + 'c>>;
-    /// Tells the caller, after the commit or its failure.
-    fn finish(self: Box<Self>, failure: Option<StoreError>);
-}
-
-struct Task<T, F> {
+struct Job {
     operation: &'static str,
-    path: String,
-    work: Option<F>,
-    result: Option<Result<T, StoreError>>,
-    answer: oneshot::Sender<Result<T, StoreError>>,
+    work: Option<AnyWork>,
+    result: Option<Result<Found, StoreError>>,
+    answer: oneshot::Sender<Result<Found, StoreError>>,
 }
 
-impl<T, F> Job for Task<T, F>
-where
-    T: Send + 'static,
-    F: for<'c> FnOnce(&'c mut SqliteConnection) -> Work<'c, T> + Send + 'static,
-{
-    fn operation(&self) -> &'static str {
-        self.operation
+impl Job {
+    /// Does it; says whether to keep what it did.
+    async fn run(&mut self, conn: &mut SqliteConnection, path: &str) -> bool {
+        let Some(work) = self.work.take() else { return false };
+        let result = work(conn).await.map_err(|fault| fault.at(self.operation, path));
+        let keep = result.is_ok();
+        self.result = Some(result);
+        keep
     }
 
-    fn run<'c>(&'c mut self, conn: &'c mut SqliteConnection) -> Pin<Box<dyn Future<Output = bool> + Send + 'c>> {
-        Box::pin(async move {
-            let Some(work) = self.work.take() else { return false };
-            let result = work(conn).await.map_err(|fault| fault.at(self.operation, &self.path));
-            let keep = result.is_ok();
-            self.result = Some(result);
-            keep
-        })
-    }
-
-    fn finish(self: Box<Self>, failure: Option<StoreError>) {
+    /// Tells the caller, after the commit or its failure.
+    fn finish(self, failure: Option<StoreError>) {
         let result = match (self.result, failure) {
             (Some(Err(own)), _) => Err(own),
             (_, Some(failure)) => Err(failure),
-            (Some(Ok(value)), None) => Ok(value),
+            (Some(Ok(found)), None) => Ok(found),
             (None, None) => Err(StoreError::new(StoreErrorKind::Other, self.operation, "the work was not done")),
         };
         // Nobody waits any more: the work is done all the same.
@@ -224,6 +193,7 @@ mod tests {
     use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 
     use super::*;
+    use crate::work::any;
 
     async fn writer(folder: &tempfile::TempDir) -> Arc<Writer> {
         let connect = SqliteConnectOptions::new()
@@ -236,17 +206,16 @@ mod tests {
     }
 
     async fn insert(writer: &Arc<Writer>, bytes: i64, fail: bool) -> Result<i64, StoreError> {
-        writer
-            .write("insert", move |conn| {
-                Box::pin(async move {
-                    sqlx::query("insert into t values (zeroblob(?1))").bind(bytes).execute(&mut *conn).await?;
-                    if fail {
-                        return Err(StoreError::new(StoreErrorKind::Conflict, "insert", "changed my mind").into());
-                    }
-                    Ok(sqlx::query_scalar("select count(*) from t").fetch_one(conn).await?)
-                })
+        let work = any(move |conn| {
+            Box::pin(async move {
+                sqlx::query("insert into t values (zeroblob(?1))").bind(bytes).execute(&mut *conn).await?;
+                if fail {
+                    return Err(StoreError::new(StoreErrorKind::Conflict, "insert", "changed my mind").into());
+                }
+                Ok(sqlx::query_scalar::<_, i64>("select count(*) from t").fetch_one(conn).await?)
             })
-            .await
+        });
+        writer.write("insert", work).await?.known("insert")
     }
 
     #[tokio::test]

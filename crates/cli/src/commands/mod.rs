@@ -1,8 +1,10 @@
 //! One file per noun: its options and what it does. Every command works on the store; none needs a relay.
 
+#[cfg(feature = "adopted")]
 pub(crate) mod adopt;
 pub(crate) mod audit;
 pub(crate) mod check;
+#[cfg(feature = "manual")]
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod dashboards;
@@ -13,6 +15,7 @@ pub(crate) mod explain;
 mod finding;
 pub(crate) mod inbox;
 pub(crate) mod key;
+#[cfg(feature = "manual")]
 pub(crate) mod man;
 pub(crate) mod preset;
 mod preview;
@@ -22,12 +25,16 @@ pub(crate) mod relay;
 pub(crate) mod replay;
 mod replays;
 pub(crate) mod route;
+#[cfg(feature = "contracts")]
 pub(crate) mod schema;
 mod spark;
 pub(crate) mod status;
 pub(crate) mod store;
+#[cfg(feature = "support")]
 pub(crate) mod support;
+#[cfg(feature = "http")]
 pub(crate) mod token;
+#[cfg(feature = "top")]
 pub(crate) mod top;
 pub(crate) mod version;
 #[cfg(feature = "webhook")]

@@ -62,7 +62,7 @@ pub(crate) async fn run(app: &App, args: &TestArgs) -> Outcome {
         app.global.output.one(&answer, || format!("would send test event {id} to {to}"))?;
         return Ok(Exit::Done);
     }
-    let transport = transports::build(route, store, &config.contract.contracts, &Pulls::default());
+    let transport = transports::build(&config, route, store, &Pulls::default());
     let (report, mut outcomes) = mpsc::unbounded_channel();
     let began = std::time::Instant::now();
     let outcome = timeout(ANSWER_WITHIN, async {

@@ -3,11 +3,17 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
+#[cfg(feature = "http")]
+use postroom_server::config::Config;
+#[cfg(feature = "http")]
 use postroom_server::http::{BindError, Server};
 use postroom_server::operating::Operating;
 use postroom_server::relay::{RunError, RunOptions};
 use postroom_server::reload;
 use postroom_server::supervisor::Supervisor;
+#[cfg(feature = "http")]
+use tokio::task::JoinHandle;
+#[cfg(feature = "http")]
 use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
@@ -55,9 +61,8 @@ pub(crate) async fn run(app: &App, command: RelayCommand) -> Outcome {
     log::count_dropped(operating.metrics.log_lines_dropped());
     let health = Arc::clone(&operating.health);
     let supervisor = Supervisor::from_env(Arc::clone(&health));
-    let server = Server::bind(&config, Arc::clone(&operating)).await?;
-    let over = CancellationToken::new();
-    let answering = server.map(|server| tokio::spawn(server.run(over.clone().cancelled_owned())));
+    #[cfg(feature = "http")]
+    let answering = Answering::start(&config, &operating).await?;
     let told = async move {
         stop.cancelled_owned().await;
         health.stopping();
@@ -68,10 +73,8 @@ pub(crate) async fn run(app: &App, command: RelayCommand) -> Outcome {
         never = tell(supervisor) => match never {},
     };
     // Answered until the end: who watches sees that it stops.
-    over.cancel();
-    if let Some(answering) = answering {
-        let _ = answering.await;
-    }
+    #[cfg(feature = "http")]
+    answering.end().await;
     operating.stop().await;
     ended?;
     Ok(Exit::Done)
@@ -84,6 +87,31 @@ async fn tell(supervisor: Option<Supervisor>) -> Infallible {
     }
 }
 
+/// The listener, if there is one.
+#[cfg(feature = "http")]
+struct Answering {
+    server: Option<JoinHandle<()>>,
+    over: CancellationToken,
+}
+
+#[cfg(feature = "http")]
+impl Answering {
+    async fn start(config: &Config, operating: &Arc<Operating>) -> Result<Self, BindError> {
+        let over = CancellationToken::new();
+        let server = Server::bind(config, Arc::clone(operating)).await?;
+        let server = server.map(|server| tokio::spawn(server.run(over.clone().cancelled_owned())));
+        Ok(Self { server, over })
+    }
+
+    async fn end(self) {
+        self.over.cancel();
+        if let Some(server) = self.server {
+            let _ = server.await;
+        }
+    }
+}
+
+#[cfg(feature = "http")]
 impl From<BindError> for Failed {
     fn from(error: BindError) -> Self {
         Self::new(

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use postroom_server::config::{self, Sources, TelemetryConfig};
+use postroom_server::config::{self, Config, Sources};
 use tempfile::TempDir;
 
 use crate::exit::{Exit, Failed};
@@ -63,12 +63,12 @@ impl Home {
         )
     }
 
-    /// What the environment says of traces; the demo's own configuration says nothing.
-    pub(crate) fn telemetry(&self) -> Result<TelemetryConfig, Failed> {
+    /// The demo's own configuration, and what the environment says of traces.
+    pub(crate) fn load(&self) -> Result<Config, Failed> {
         let mut sources = Sources::of_process(Some(self.config()), None, Vec::new());
         // All else is for relays that are no demo.
         sources.env.retain(|name, _| name.starts_with("POSTROOM_TELEMETRY__") || name.starts_with("OTEL_"));
-        Ok(config::load(&sources)?.telemetry)
+        Ok(config::load(&sources)?)
     }
 
     /// What it is, where it is, how to break it.

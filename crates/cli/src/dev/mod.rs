@@ -15,8 +15,6 @@ use std::time::Duration;
 use postroom_core::units::parse_duration;
 use postroom_core::{Delays, Desk, Filter, RetryPolicy, RouteDefinition, Store};
 use postroom_relay::{Poll, Relay, RelayOptions, RouteRun};
-use postroom_server::metrics::Metrics;
-use postroom_server::telemetry::Tracer;
 use postroom_sqlite::Sqlite;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -27,6 +25,7 @@ use crate::commands::replay::rate;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::note;
 use crate::stop;
+use crate::traces::Traces;
 use home::Home;
 use narrate::Narrator;
 use shop::Shop;
@@ -56,18 +55,19 @@ pub(crate) async fn run(app: &App, args: DevArgs) -> Outcome {
     }
     let stop = stop::on_signal()?;
     let home = Home::prepare(args.dir.as_deref())?;
+    let config = home.load()?;
     let store = Sqlite::create(home.database()).await?;
     let route = route()?;
     store.desk().register(std::slice::from_ref(&route)).await?;
     note(&home.banner())?;
 
-    let tracer = Tracer::start(&home.telemetry()?, &Metrics::new()).map(Arc::new);
-    let (narrator, told) = narrate::narrator(tracer.clone());
+    let traces = Traces::start(&config);
+    let (narrator, told) = narrate::narrator(traces.clone());
     let printer = tokio::spawn(narrate::print_all(told, app.global.output, stop.clone()));
     let relay_stop = CancellationToken::new();
     let relay = relay(&store, route, &narrator).run(relay_stop.clone().cancelled_owned());
     let relay = tokio::spawn(relay);
-    let shop = Shop::open(store.clone(), Arc::clone(&narrator), tracer.clone()).await?;
+    let shop = Shop::open(store.clone(), Arc::clone(&narrator), traces.clone()).await?;
 
     if let Some(lasting) = args.lasting {
         let stop = stop.clone();
@@ -92,9 +92,7 @@ pub(crate) async fn run(app: &App, args: DevArgs) -> Outcome {
     if let Ok(printed) = printer.await {
         printed?;
     }
-    if let Some(tracer) = tracer {
-        tracer.stop().await;
-    }
+    traces.stop().await;
     drop(store);
     home.leave()?;
     Ok(Exit::Done)

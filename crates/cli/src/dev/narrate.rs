@@ -7,13 +7,13 @@ use std::time::Duration;
 use jiff::Timestamp;
 use postroom_core::{Delivery, Event, Outcome, RouteHealth, RouteState, Verdict};
 use postroom_relay::{Observer, RouteObserver};
-use postroom_server::telemetry::{RouteSpans, Tracer};
 use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::exit::Failed;
 use crate::output::{Format, plain};
+use crate::traces::{Spans, Traces};
 use crate::when;
 
 /// Most lines that wait to be printed; a reader slower than that misses some, the counts stay right.
@@ -71,14 +71,14 @@ pub(crate) struct Narrator {
     delivered: AtomicU64,
     retried: AtomicU64,
     dead: AtomicU64,
-    tracer: Option<Arc<Tracer>>,
+    traces: Traces,
 }
 
 /// A narrator, and the lines it makes.
-pub(crate) fn narrator(tracer: Option<Arc<Tracer>>) -> (Arc<Narrator>, mpsc::Receiver<Line>) {
+pub(crate) fn narrator(traces: Traces) -> (Arc<Narrator>, mpsc::Receiver<Line>) {
     let (lines, told) = mpsc::channel(LINES_MAX);
     let zero = AtomicU64::default;
-    let narrator = Narrator { lines, appended: zero(), delivered: zero(), retried: zero(), dead: zero(), tracer };
+    let narrator = Narrator { lines, appended: zero(), delivered: zero(), retried: zero(), dead: zero(), traces };
     (Arc::new(narrator), told)
 }
 
@@ -119,7 +119,7 @@ impl Narrator {
 
 impl Observer for Narrator {
     fn route(self: Arc<Self>, store: &str, route: &str) -> Arc<dyn RouteObserver> {
-        let spans = self.tracer.as_ref().map(|tracer| tracer.route(store, route));
+        let spans = self.traces.route(store, route);
         Arc::new(Told { by: self, route: route.to_owned(), spans })
     }
 }
@@ -129,14 +129,12 @@ impl Observer for Narrator {
 struct Told {
     by: Arc<Narrator>,
     route: String,
-    spans: Option<RouteSpans>,
+    spans: Spans,
 }
 
 impl RouteObserver for Told {
     fn tried(&self, delivery: &Delivery, outcome: &Outcome, took: Duration) {
-        if let Some(spans) = &self.spans {
-            spans.tried(delivery, outcome, took);
-        }
+        self.spans.tried(delivery, outcome, took);
     }
 
     fn settled(&self, delivery: &Delivery, verdict: &Verdict) {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use postroom_core::{Event, Outbox, StoreError, StoreErrorKind};
-use postroom_server::telemetry::Tracer;
 use postroom_sqlite::Sqlite;
 use serde_json::json;
 use sqlx::Row;
@@ -14,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::dev::home::STORE;
 use crate::dev::narrate::Narrator;
 use crate::exit::Failed;
+use crate::traces::Traces;
 
 /// How many orders are open at a time.
 const OPEN_ORDERS: i64 = 3;
@@ -23,20 +23,16 @@ const OPEN_ORDERS: i64 = 3;
 pub(crate) struct Shop {
     store: Sqlite,
     narrator: Arc<Narrator>,
-    tracer: Option<Arc<Tracer>>,
+    traces: Traces,
 }
 
 impl Shop {
     /// Opens the shop; its table lies beside the outbox, in the same database.
-    pub(crate) async fn open(
-        store: Sqlite,
-        narrator: Arc<Narrator>,
-        tracer: Option<Arc<Tracer>>,
-    ) -> Result<Self, Failed> {
+    pub(crate) async fn open(store: Sqlite, narrator: Arc<Narrator>, traces: Traces) -> Result<Self, Failed> {
         let mut tx = store.begin().await?;
         sqlx::query(include_str!("orders.sql")).execute(&mut *tx).await.map_err(broken)?;
         tx.commit().await.map_err(broken)?;
-        Ok(Self { store, narrator, tracer })
+        Ok(Self { store, narrator, traces })
     }
 
     /// Does business at this rate until stopped.
@@ -72,12 +68,10 @@ impl Shop {
             .aggregate("order", format!("order-{order}"))
             .json(&json!({ "order": order, "status": status, "total": 10 + order % 90 }))
             .map_err(StoreError::from)?;
-        let begun = self.tracer.as_ref().map(|tracer| tracer.begin(STORE, [&mut event]));
+        let begun = self.traces.begin(STORE, [&mut event]);
         let appended = self.store.append(&mut tx, &event).await?;
         let committed = tx.commit().await.map_err(broken);
-        if let Some(begun) = begun {
-            begun.end(&committed);
-        }
+        begun.end(&committed);
         committed?;
         self.narrator.appended(&event);
         appended.wake();

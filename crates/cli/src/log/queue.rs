@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use metrics::Counter;
+use postroom_server::metrics::Counter;
 
 /// Most bytes that wait.
 const WAITING_BYTES_MAX: usize = 1024 * 1024;
@@ -231,6 +231,7 @@ mod tests {
         assert!(queue.lock().writing || !queue.lock().waiting.is_empty());
     }
 
+    #[cfg(feature = "http")]
     #[test]
     fn what_was_dropped_before_anybody_counted_is_counted() {
         let queue = Queue::default();

@@ -5,13 +5,14 @@
 use postroom_core::units::{format_duration, parse_duration, parse_rate, parse_size};
 use postroom_core::{Pattern, Start, valid_name};
 
-use super::keys::{Key, Kind, OTHER_TRANSPORTS, ROOT};
+use super::absent::{self, Under};
+use super::keys::{Key, Kind, ROOT};
 use super::problem::{Problems, suggest};
 use super::tree::{Data, Entry, Node, Origin, Table};
 
 /// Everything in the tree that the keys do not allow.
 pub(crate) fn check(root: &Table, problems: &mut Problems) {
-    Check { problems }.table(ROOT, root, "");
+    Check { problems }.table(ROOT, root, "", Some(Under::Root));
 }
 
 struct Check<'a> {
@@ -19,21 +20,19 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    fn table(&mut self, keys: &'static [Key], table: &Table, path: &str) {
+    fn table(&mut self, keys: &'static [Key], table: &Table, path: &str, under: Option<Under>) {
         for entry in &table.0 {
             match keys.iter().find(|key| key.name == entry.name) {
                 Some(key) => self.value(&key.kind, &entry.node, &join(path, key.name)),
-                None => self.unknown(keys, entry, path),
+                None => self.unknown(keys, entry, path, under),
             }
         }
     }
 
-    fn unknown(&mut self, keys: &'static [Key], entry: &Entry, path: &str) {
+    fn unknown(&mut self, keys: &'static [Key], entry: &Entry, path: &str, under: Option<Under>) {
         let name = &entry.name;
-        if (path == "transport" || path.rsplit('.').next() == Some("to")) && OTHER_TRANSPORTS.contains(&name.as_str()) {
-            let known: Vec<_> = keys.iter().map(|k| k.name).collect();
-            let hint = format!("it has {}", known.join(", "));
-            return self.problems.at(&entry.place, format!("this build has no transport `{name}`"), Some(hint));
+        if let Some(absent) = under.and_then(|under| absent::key(under, name)) {
+            return self.problems.at(&entry.place, absent.message, absent.hint);
         }
         let names: Vec<_> = keys.iter().map(|k| k.name).collect();
         let within = if path.is_empty() { String::new() } else { format!(" in `{path}`") };
@@ -149,11 +148,10 @@ impl Check<'_> {
                 }
             }
             (Kind::List(_) | Kind::Listing(_), _) => self.wrong(node, path, "a list"),
-            (Kind::Table(keys) | Kind::Section(keys) | Kind::Shared(keys), Data::Table(table)) => {
-                self.table(keys, table, path);
-            }
+            (Kind::Table(keys) | Kind::Section(keys), Data::Table(table)) => self.table(keys, table, path, None),
+            (Kind::Shared(keys), Data::Table(table)) => self.table(keys, table, path, Some(Under::To)),
             (Kind::Choice(keys), Data::Table(table)) => {
-                self.table(keys, table, path);
+                self.table(keys, table, path, Some(Under::To));
                 self.choice(keys, node, table, path);
             }
             (Kind::Open(kind), Data::Table(table)) => {
@@ -166,7 +164,7 @@ impl Check<'_> {
                     self.name(&entry.name, &entry.place, path);
                     let path = join(path, &entry.name);
                     match &entry.node.data {
-                        Data::Table(table) => self.table(keys, table, &path),
+                        Data::Table(table) => self.table(keys, table, &path, Some(Under::Store)),
                         _ => self.wrong(&entry.node, &path, "a table"),
                     }
                 }
@@ -192,7 +190,7 @@ impl Check<'_> {
                 }
             }
         }
-        self.table(keys, table, &join(path, table.text("name").unwrap_or("?")));
+        self.table(keys, table, &join(path, table.text("name").unwrap_or("?")), None);
     }
 
     fn choice(&mut self, keys: &'static [Key], node: &Node, table: &Table, path: &str) {

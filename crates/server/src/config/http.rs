@@ -4,11 +4,13 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use postroom_core::{Pattern, Role, Secret};
 
+#[cfg(not(feature = "http"))]
+use super::absent::absent;
+use super::alias::Alias;
 use super::keys::{Key, Kind, SOME, key, optional};
 use super::read::Read;
 use super::tree::{Entry, Table};
 use super::typed::{Anonymous, HttpConfig, Listen};
-use crate::metrics::Alias;
 use crate::redact::{JsonPath, Redaction};
 
 pub(super) static HTTP: &[Key] = &[
@@ -51,6 +53,8 @@ const USUAL: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHO
 
 impl Read<'_> {
     pub(super) fn http(&mut self, table: &Table) -> HttpConfig {
+        #[cfg(not(feature = "http"))]
+        self.nobody_listens(table);
         let metrics_token = self.metrics_token(table);
         let word = table.get("anonymous").and_then(|node| node.text()).map(str::to_owned);
         let guarded = metrics_token.is_some() || word.as_deref() == Some("none");
@@ -65,6 +69,17 @@ impl Read<'_> {
         };
         let (redact, metrics_alias) = (self.redact(table), self.metrics_alias(table));
         HttpConfig { listen, metrics_token, anonymous, redact, metrics_alias, late: table.duration("late") }
+    }
+
+    /// Refuses what asks for a server that is not there.
+    #[cfg(not(feature = "http"))]
+    fn nobody_listens(&mut self, table: &Table) {
+        for key in ["listen", "metrics_token", "metrics_token_file"] {
+            if let Some(node) = table.get(key).filter(|node| node.text().is_some_and(|text| !text.is_empty())) {
+                let absent = absent(&format!("server for `http.{key}`"), "http");
+                self.problems.at(&node.place, absent.message, absent.hint);
+            }
+        }
     }
 
     fn anonymous(&mut self, table: &Table, word: Option<&str>, listen: Option<Listen>) -> Anonymous {

@@ -5,9 +5,11 @@
 
 use std::time::Duration;
 
+#[cfg(feature = "contracts")]
+use super::contract;
 #[cfg(feature = "otlp")]
 use super::telemetry;
-use super::{contract, http, stores, transports};
+use super::{http, stores, transports};
 
 /// One key.
 #[derive(Debug)]
@@ -26,10 +28,7 @@ pub(crate) struct Key {
 
 /// What may stand at a key.
 #[derive(Debug)]
-#[cfg_attr(
-    not(all(feature = "kafka", feature = "rabbitmq", feature = "nats", feature = "redis", feature = "webhook")),
-    allow(dead_code, reason = "some are of one transport")
-)]
+#[allow(dead_code, reason = "some are of one feature")]
 pub(crate) enum Kind {
     /// Any text that is not empty.
     Text,
@@ -116,6 +115,7 @@ pub(crate) static ROOT: &[Key] = &[
     table("limits", LIMITS, "What an event may be at most."),
     table("retention", RETENTION, "How long things are kept; \"never\" removes nothing."),
     table("inbox", INBOX, "What consumers have accepted."),
+    #[cfg(feature = "contracts")]
     table("contract", contract::CONTRACT, "What events must look like: JSON Schemas by event type; none by default."),
     table("http", http::HTTP, "What a relay answers over HTTP; nothing unless it listens."),
     #[cfg(feature = "otlp")]
@@ -295,9 +295,6 @@ static BREAKER: &[Key] = &[
     key("cooldown", SOME, r#""1s""#, "First pause before it asks again; doubles while that fails."),
     key("cooldown_max", SOME, r#""30s""#, "Longest pause."),
 ];
-
-/// Transports that other builds have.
-pub(crate) static OTHER_TRANSPORTS: &[&str] = &["kafka", "rabbitmq", "nats", "redis", "webhook"];
 
 #[cfg(test)]
 mod tests {

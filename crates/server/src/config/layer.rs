@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use super::absent;
 use super::keys::{Key, Kind, ROOT};
 use super::parse::default_value;
 use super::path::{PREFIX, paths, resolve, variables};
@@ -24,6 +25,10 @@ pub(crate) fn environment(tree: &mut Table, env: &BTreeMap<String, String>, prob
         let place = Place::of(Origin::Environment { variable: variable.clone() });
         if let Some((path, kind)) = resolve(tree, path, "__") {
             set(tree, &path, kind, text, &place, problems);
+            continue;
+        }
+        if let Some(absent) = absent::variable(path, "__") {
+            problems.at(&place, absent.message, absent.hint);
             continue;
         }
         let known = variables(tree);

@@ -3,13 +3,17 @@
 //! [`load`] goes through the files of this folder in order: `find` the file, `parse` it, `merge` it over a `preset`, `layer`
 //! environment, flags and defaults around it, `check` it against `keys`, `read` what it means, `show` what is in force.
 
+mod absent;
+mod alias;
 mod check;
+#[cfg(feature = "contracts")]
 mod contract;
 mod find;
 mod http;
 mod init;
 mod keys;
 mod layer;
+#[cfg(feature = "adopted")]
 mod layout;
 mod merge;
 mod parse;
@@ -31,19 +35,27 @@ mod typed;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+pub use absent::absent;
+pub use alias::Alias;
+#[cfg(feature = "http")]
+pub(crate) use alias::extended;
 pub use init::init;
 pub use preset::{PRESETS, Preset};
 pub use problem::{ConfigError, Problem};
 pub use reference::reference;
 pub use schema::schema;
 pub use show::Setting;
-pub use transports::{ExecPeer, ExecTarget, Target};
+pub use transports::Target;
 pub use tree::Origin;
 pub use typed::{
-    Anonymous, Config, ContractConfig, HttpConfig, Listen, LogConfig, LogFormat, PoolerConfig, PostgresConfig,
-    RelayConfig, RouteConfig, StoreConfig,
+    Anonymous, Config, HttpConfig, Listen, LogConfig, LogFormat, PoolerConfig, PostgresConfig, RelayConfig,
+    RouteConfig, StoreConfig,
 };
 
+#[cfg(feature = "exec")]
+pub use transports::{ExecPeer, ExecTarget};
+#[cfg(feature = "contracts")]
+pub use typed::ContractConfig;
 #[cfg(feature = "otlp")]
 pub use typed::TelemetryConfig;
 

@@ -131,6 +131,7 @@ mod tests {
         assert_eq!(check("ROUTE__X__Y__RATE", "__").unwrap(), "route x__y rate");
         assert_eq!(check("ROUTE__A_C__RATE", "__").unwrap(), "route a_c rate");
         assert_eq!(check("STORE__NEW__URL", "__").unwrap(), "store new url");
+        #[cfg(feature = "exec")]
         assert_eq!(check("ROUTE__A_B__TO__EXEC__COMMAND", "__").unwrap(), "route a-b to exec command");
     }
 

@@ -43,7 +43,9 @@ pub(super) fn config(
         expect(unused_mut, reason = "only those transports add to them")
     )]
     let mut routes = read.routes(tree.get("route").and_then(Node::list).unwrap_or_default(), &names, section("retry"));
+    #[cfg(feature = "adopted")]
     read.claims(&stores, section("relay").duration("lease"), tree);
+    #[cfg(feature = "adopted")]
     read.adopted(&stores, &routes, tree.get("route").and_then(Node::list).unwrap_or_default());
     #[cfg(feature = "rabbitmq")]
     if let Some(topology) = read.topology(section("topology")) {
@@ -57,6 +59,7 @@ pub(super) fn config(
     transports::nats::tell_of_each_other(&mut routes);
     // For its problems only: a route brings its own part in.
     read.retry(Some(section("retry")), &empty);
+    #[cfg(feature = "contracts")]
     let contract = read.contract(section("contract"));
     let http = read.http(section("http"));
     #[cfg(feature = "otlp")]
@@ -79,6 +82,7 @@ pub(super) fn config(
             inbox: section("inbox").duration_or_never("retention"),
         },
         limits: Limits { payload_bytes_max: section("limits").size("payload") },
+        #[cfg(feature = "contracts")]
         contract,
         http,
         #[cfg(feature = "otlp")]

@@ -6,7 +6,9 @@ use postroom_core::SecretUrl;
 use postroom_core::units::format_duration;
 use postroom_relay::Poll;
 
+use super::absent::absent;
 use super::keys::{Key, Kind, SOME, key, optional, table};
+#[cfg(feature = "adopted")]
 use super::layout;
 use super::read::Read;
 use super::tree::{Node, Place, Table};
@@ -22,12 +24,14 @@ pub(super) static STORE: &[Key] = &[
     optional("url_file", Kind::Path, r#""/run/credentials/database-url""#, "A file with the URL, instead of `url`."),
     optional("source", Kind::Text, r#""/postroom/main""#, "The `source` of CloudEvents; by default /postroom/NAME."),
     table("poll", POLL, "Pause between two looks for new events; it grows from min to max while nothing comes."),
+    #[cfg(feature = "adopted")]
     optional(
         "migrate",
         Kind::Word(&["auto", "never"]),
         r#""auto""#,
         "Adopted tables: whether a relay makes the tables it needs beside; auto is the default.",
     ),
+    #[cfg(feature = "adopted")]
     Key {
         name: "layout",
         kind: Kind::Section(layout::LAYOUT),
@@ -74,9 +78,6 @@ static POLL: &[Key] = &[
 
 /// Longest segment of the ring.
 const SEGMENT_MAX: Duration = Duration::from_hours(24 * 365);
-/// What a build without it says about a store on PostgreSQL.
-const NO_POSTGRES: &str =
-    "build with the feature `postgres`; this build has sqlite, for instance \"sqlite://postroom.db\"";
 
 impl Read<'_> {
     pub(super) fn stores(&mut self, section: &Table, retention: &Table) -> Vec<StoreConfig> {
@@ -103,6 +104,7 @@ impl Read<'_> {
                 source: table.text("source").unwrap_or_default().to_owned(),
                 poll: Poll { min: poll.duration("min"), max: poll.duration("max") },
                 postgres: postgres(table),
+                #[cfg(feature = "adopted")]
                 layout: self.layout(&entry.name, table.table("layout")),
                 migrate: table.text("migrate") != Some("never"),
             };
@@ -135,8 +137,8 @@ impl Read<'_> {
     fn postgres(&mut self, name: &str, table: &Table, urls: &[(SecretUrl, Place)], retention: &Table) {
         for (url, place) in urls {
             if !cfg!(feature = "postgres") {
-                let message = format!("this build has no store for `{}://`", url.scheme());
-                self.problems.at(place, message, Some(NO_POSTGRES.to_owned()));
+                let absent = absent(&format!("store for `{}://`", url.scheme()), "postgres");
+                self.problems.at(place, absent.message, absent.hint);
             } else if !matches!(url.scheme(), "postgres" | "postgresql") {
                 let message = format!("the urls of store `{name}` are not all of PostgreSQL");
                 let hint = "several urls are several servers of one cluster".to_owned();

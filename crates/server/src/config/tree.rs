@@ -203,6 +203,7 @@ impl Table {
     }
 
     /// The yes or no at a key; no when there is none.
+    #[cfg(any(feature = "adopted", feature = "kafka", feature = "rabbitmq", feature = "webhook"))]
     pub(crate) fn flag(&self, name: &str) -> bool {
         self.get(name).and_then(Node::flag).unwrap_or_default()
     }

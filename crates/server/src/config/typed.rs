@@ -2,19 +2,16 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
-use postroom_adopted::Layout;
-use postroom_contracts::Contracts;
 use postroom_core::envelope::Format;
 use postroom_core::{BreakerPolicy, Budget, Limits, Retention, RetryPolicy, Role, RouteDefinition, Secret, SecretUrl};
 use postroom_relay::Poll;
 
+use super::alias::Alias;
 use super::problem::{ConfigError, Problem, suggest};
 use super::show::Setting;
 use super::transports::Target;
-use crate::metrics::Alias;
 use crate::redact::Redaction;
 
 /// A whole configuration; valid by construction.
@@ -33,6 +30,7 @@ pub struct Config {
     /// What an event may be at most.
     pub limits: Limits,
     /// What events must look like.
+    #[cfg(feature = "contracts")]
     pub contract: ContractConfig,
     /// What a relay answers over HTTP.
     pub http: HttpConfig,
@@ -47,12 +45,13 @@ pub struct Config {
 }
 
 /// `[contract]`.
+#[cfg(feature = "contracts")]
 #[derive(Debug, Clone, Default)]
 pub struct ContractConfig {
     /// Where schemas are kept, if they are.
     pub folder: Option<PathBuf>,
     /// All of them, compiled.
-    pub contracts: Arc<Contracts>,
+    pub contracts: std::sync::Arc<postroom_contracts::Contracts>,
 }
 
 /// One `[store.NAME]`.
@@ -71,7 +70,8 @@ pub struct StoreConfig {
     /// What only PostgreSQL knows.
     pub postgres: PostgresConfig,
     /// The table it adopts, instead of a log of its own.
-    pub layout: Option<Layout>,
+    #[cfg(feature = "adopted")]
+    pub layout: Option<postroom_adopted::Layout>,
     /// Whether a relay makes the tables it needs beside an adopted one.
     pub migrate: bool,
 }
@@ -165,6 +165,7 @@ pub enum Anonymous {
 
 impl Anonymous {
     /// What they may in a store that has tokens, or has none.
+    #[cfg(feature = "http")]
     pub(crate) fn role(self, has_tokens: bool) -> Option<Role> {
         match self {
             Self::May(role) => Some(role),
@@ -215,6 +216,17 @@ pub enum LogFormat {
     Human,
     /// One JSON object a line.
     Json,
+}
+
+impl StoreConfig {
+    /// Whether its outbox is a table that was there already.
+    #[cfg_attr(not(feature = "adopted"), expect(clippy::unused_self, reason = "without them none is"))]
+    pub(crate) fn adopts(&self) -> bool {
+        #[cfg(feature = "adopted")]
+        return self.layout.is_some();
+        #[cfg(not(feature = "adopted"))]
+        return false;
+    }
 }
 
 impl Config {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use postroom_adopted::Layout;
 use postroom_core::view::Found;
 use postroom_core::{Store, StoreError, StoreErrorKind};
 use tokio::time::timeout;
@@ -53,7 +52,7 @@ async fn unusable(store: &StoreConfig, error: StoreError) -> Vec<Found> {
 }
 
 async fn made_by_a_relay(store: &StoreConfig, error: &StoreError) -> bool {
-    if error.kind != StoreErrorKind::Schema || store.layout.is_none() || !store.migrate {
+    if error.kind != StoreErrorKind::Schema || !store.adopts() || !store.migrate {
         return false;
     }
     let Ok(schema) = stores::open_schema(store, IfMissing::Fail).await else { return false };
@@ -69,6 +68,9 @@ async fn fleet(open: &Arc<dyn Store>, store: &StoreConfig, config: &Config) -> R
         .filter(|route| route.stores.contains(&store.name))
         .map(|route| route.definition.name.as_str())
         .collect();
-    let owned = store.layout.as_ref().is_none_or(Layout::has_owner);
+    #[cfg(feature = "adopted")]
+    let owned = store.layout.as_ref().is_none_or(postroom_adopted::Layout::has_owner);
+    #[cfg(not(feature = "adopted"))]
+    let owned = true;
     Ok(relays::about(&relays::Fleet { store: &store.name, relays: &relays, routes: &routes, configured, owned }))
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::Site;
 use super::problem::Problem;
-use crate::metrics::extended;
+use crate::config::extended;
 
 /// Whether the engines go round.
 pub(super) async fn livez(State(site): State<Arc<Site>>, query: RawQuery, headers: HeaderMap) -> Response {

@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use metrics::{Counter, Gauge, Histogram};
 use postroom_core::metrics as names;
 use postroom_core::{Delivery, FailureKind, Outcome, RouteHealth, RouteState, Timestamp, Verdict};
 
-use super::Metrics;
+use super::{Counter, Gauge, Histogram, Metrics};
 
 /// Where routes go, by their names: `kafka`, `webhook`.
 pub(crate) type Kinds = BTreeMap<String, &'static str>;

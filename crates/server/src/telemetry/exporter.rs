@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use metrics::Counter;
 use opentelemetry_proto::tonic::collector::trace::v1::{ExportTraceServiceRequest, ExportTraceServiceResponse};
 use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
 use opentelemetry_proto::tonic::resource::v1::Resource;
@@ -19,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::span::text;
 use crate::config::TelemetryConfig;
+use crate::metrics::Counter;
 
 /// Most spans of one request.
 const BATCH_MAX: usize = 512;

@@ -6,8 +6,6 @@ use jiff::Timestamp;
 use postroom_core::units::parse_ahead;
 use postroom_core::{Desk, Event, JSON, Limits};
 use postroom_server::config::Config;
-use postroom_server::metrics::Metrics;
-use postroom_server::telemetry::Tracer;
 use postroom_server::transports;
 use serde_json::{Value, json};
 
@@ -16,6 +14,7 @@ use crate::args::{StoreArg, help};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::lines;
 use crate::output::{Format, Table, count, note, print_lines};
+use crate::traces::Traces;
 
 /// Append an event, or with `-` JSON lines from stdin in one transaction; prints the ids
 #[derive(Debug, clap::Args)]
@@ -101,13 +100,11 @@ pub(crate) async fn run(app: &App, args: AppendArgs) -> Outcome {
 
 /// Appends, and tells a collector of traces if there is one.
 async fn traced(config: &Config, store: &str, desk: &dyn Desk, mut events: Vec<Event>) -> Result<Vec<String>, Failed> {
-    let Some(tracer) = Tracer::start(&config.telemetry, &Metrics::new()) else {
-        return Ok(desk.append(&events).await?);
-    };
-    let begun = tracer.begin(store, &mut events);
+    let traces = Traces::start(config);
+    let begun = traces.begin(store, &mut events);
     let appended = desk.append(&events).await;
     begun.end(&appended);
-    tracer.stop().await;
+    traces.stop().await;
     Ok(appended?)
 }
 

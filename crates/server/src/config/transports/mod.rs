@@ -3,6 +3,7 @@
 //! To add one: a file here, a line in [`TO`] and [`SHARED`], an arm in [`Read::target`] and [`Target`], a line in
 //! `crate::transports`. What several transports read alike is in [`parts`].
 
+#[cfg(feature = "exec")]
 mod exec;
 #[cfg(feature = "kafka")]
 mod kafka;
@@ -14,6 +15,7 @@ pub(super) mod nats;
     allow(dead_code, reason = "what one transport does not read another does")
 )]
 mod parts;
+#[cfg(feature = "http")]
 mod pull;
 #[cfg(feature = "rabbitmq")]
 pub(super) mod rabbitmq;
@@ -22,6 +24,7 @@ mod redis;
 #[cfg(feature = "webhook")]
 mod webhook;
 
+#[cfg(feature = "exec")]
 pub use exec::{ExecPeer, ExecTarget};
 
 use super::keys::{Key, table};
@@ -30,6 +33,7 @@ use super::tree::Node;
 
 /// `to = { … }`: the transports of this build.
 pub(crate) static TO: &[Key] = &[
+    #[cfg(feature = "exec")]
     table("exec", exec::KEYS, "A child process that speaks JSON lines."),
     #[cfg(feature = "kafka")]
     table("kafka", kafka::KEYS, "A Kafka or Redpanda topic."),
@@ -41,6 +45,7 @@ pub(crate) static TO: &[Key] = &[
     table("redis", redis::KEYS, "Redis streams."),
     #[cfg(feature = "webhook")]
     table("webhook", webhook::KEYS, "A URL that gets a signed POST per event."),
+    #[cfg(feature = "http")]
     table("pull", pull::KEYS, "Workers in any language, which ask for events over HTTP."),
     table("stdout", &[], "One envelope per line."),
     table("noop", &[], "Nowhere; delivered at once."),
@@ -67,6 +72,7 @@ pub(crate) static WITHOUT_HEADERS: &[&str] = &["exec", "pull", "stdout", "noop"]
 #[derive(Debug, Clone, PartialEq)]
 pub enum Target {
     /// A child process, or a unix socket, that speaks JSON lines.
+    #[cfg(feature = "exec")]
     Exec(ExecTarget),
     /// A Kafka topic.
     #[cfg(feature = "kafka")]
@@ -84,6 +90,7 @@ pub enum Target {
     #[cfg(feature = "webhook")]
     Webhook(Box<postroom_webhook::WebhookOptions>),
     /// Whoever asks over HTTP.
+    #[cfg(feature = "http")]
     Pull(postroom_pull::PullOptions),
     /// One envelope per line.
     Stdout,
@@ -95,6 +102,7 @@ impl Target {
     /// The word in the configuration.
     pub fn name(&self) -> &'static str {
         match self {
+            #[cfg(feature = "exec")]
             Self::Exec(_) => "exec",
             #[cfg(feature = "kafka")]
             Self::Kafka(_) => "kafka",
@@ -106,6 +114,7 @@ impl Target {
             Self::Redis(_) => "redis",
             #[cfg(feature = "webhook")]
             Self::Webhook(_) => "webhook",
+            #[cfg(feature = "http")]
             Self::Pull(_) => "pull",
             Self::Stdout => "stdout",
             Self::Noop => "noop",
@@ -126,13 +135,14 @@ impl Target {
             Self::Redis(options) => Some(options.stream.as_str().to_owned()),
             #[cfg(feature = "webhook")]
             Self::Webhook(options) => Some(options.receiver()),
-            Self::Exec(_) | Self::Pull(_) | Self::Stdout | Self::Noop => None,
+            _ => None,
         }
     }
 
     /// Where it goes, for people; nothing that could be a password.
     pub fn describe(&self) -> String {
         match self {
+            #[cfg(feature = "exec")]
             Self::Exec(exec) => format!("exec {}", exec.describe()),
             #[cfg(feature = "kafka")]
             Self::Kafka(options) => kafka::describe(options),
@@ -144,16 +154,28 @@ impl Target {
             Self::Redis(options) => redis::describe(options),
             #[cfg(feature = "webhook")]
             Self::Webhook(options) => format!("webhook {}", options.receiver()),
-            Self::Pull(_) | Self::Stdout | Self::Noop => self.name().to_owned(),
+            _ => self.name().to_owned(),
         }
     }
 }
 
 impl Read<'_> {
     /// What `to` means; nothing when that has been reported.
+    #[cfg_attr(
+        not(any(
+            feature = "exec",
+            feature = "kafka",
+            feature = "rabbitmq",
+            feature = "nats",
+            feature = "redis",
+            feature = "webhook"
+        )),
+        expect(unused_variables, clippy::unused_self, reason = "what is left has no problems of its own to tell")
+    )]
     pub(super) fn target(&mut self, route: &str, to: &Node) -> Option<Target> {
         let entry = to.table()?.0.first()?;
         match entry.name.as_str() {
+            #[cfg(feature = "exec")]
             "exec" => self.exec(route, &entry.node).map(Target::Exec),
             #[cfg(feature = "kafka")]
             "kafka" => self.kafka(route, &entry.node).map(Box::new).map(Target::Kafka),
@@ -165,6 +187,7 @@ impl Read<'_> {
             "redis" => self.redis(route, &entry.node).map(Box::new).map(Target::Redis),
             #[cfg(feature = "webhook")]
             "webhook" => self.webhook(route, &entry.node).map(|options| Target::Webhook(Box::new(options))),
+            #[cfg(feature = "http")]
             "pull" => pull::pull(&entry.node).map(Target::Pull),
             "stdout" => Some(Target::Stdout),
             "noop" => Some(Target::Noop),

@@ -1,7 +1,5 @@
 //! Metrics under further names: those that people graph already.
 
-use std::fmt::Write as _;
-
 use postroom_core::metrics::{METRICS, Metric};
 
 /// One further name of a metric, or of a part of it.
@@ -45,9 +43,14 @@ impl Alias {
         };
         Ok(Self { name: name.to_owned(), of: *metric, only })
     }
+}
 
+#[cfg(feature = "http")]
+impl Alias {
     /// What of a page belongs to it, under its name.
     fn copy(&self, page: &str) -> String {
+        use std::fmt::Write as _;
+
         let Metric { name, kind, help, .. } = self.of;
         let mut copy = format!("# HELP {} {help}\n# TYPE {} {}\n", self.name, self.name, kind.as_str());
         let before = copy.len();
@@ -71,6 +74,7 @@ impl Alias {
 }
 
 /// The page, and behind it what has further names.
+#[cfg(feature = "http")]
 pub(crate) fn extended(mut page: String, aliases: &[Alias]) -> String {
     let copies: String = aliases.iter().map(|alias| alias.copy(&page)).collect();
     if !copies.is_empty() {
@@ -80,6 +84,7 @@ pub(crate) fn extended(mut page: String, aliases: &[Alias]) -> String {
     page
 }
 
+#[cfg(feature = "http")]
 #[cfg(test)]
 mod tests {
     use super::*;
