@@ -27,7 +27,7 @@ const USAGE: &str = "usage:
   cargo xtask controls [FAULT…]           puts faults that were found back, one at a time: an ordinary test must catch each; needs the servers
   cargo xtask stress [--minutes N]        the PostgreSQL store under load while relays die (default 10); prints its figures
   cargo xtask faults [--scale N]          the hazards of the PostgreSQL store in their long forms, and the campaigns, end to end
-                                          and of presets, with N times (default 5) the events and faults of a test run; prints their figures
+                                          and of presets, with N times (default 15) the events and faults of a test run; prints their figures
   cargo xtask soak [--minutes N]          relays with every destination and fault for so long (default 30), end to end; memory, tables
                                           and statement times must stay level; prints their figures; needs the servers
   cargo xtask bench [engine|sqlite|telemetry|http|dev]   benchmarks, release build; results belong into bench/RESULTS.md
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
         ["controls", names @ ..] => said(controls::run(names)),
         ["stress"] => stress("10"),
         ["stress", "--minutes", minutes] if minutes.parse::<u64>().is_ok() => stress(minutes),
-        ["faults"] => faults("5"),
+        ["faults"] => faults("15"),
         ["faults", "--scale", scale] if scale.parse::<usize>().is_ok_and(|scale| scale > 0) => faults(scale),
         ["soak"] => soak("30"),
         ["soak", "--minutes", minutes] if minutes.parse::<u64>().is_ok_and(|minutes| minutes > 0) => soak(minutes),

@@ -144,6 +144,9 @@ pub struct Outbound {
     /// Set when the event is dead and goes to the transport's place for such, by its leave ([`Capabilities::buries`]).
     /// It counts as a dead letter when this is reported `Ok`, and is tried again when not.
     pub burial: Option<Box<Burial>>,
+    /// Changes when deliveries go on after one was unavailable: by then everything handed over before was reported, and heard
+    /// of. Counted only for transports that [`Capabilities::pipelines_key`].
+    pub round: u64,
     report: Option<mpsc::UnboundedSender<(u64, Outcome)>>,
 }
 
@@ -156,7 +159,7 @@ impl Outbound {
         position: Option<i64>,
         report: mpsc::UnboundedSender<(u64, Outcome)>,
     ) -> Self {
-        Self { ticket, attempt, event, position, burial: None, report: Some(report) }
+        Self { ticket, attempt, event, position, burial: None, round: 0, report: Some(report) }
     }
 
     /// Where it is on its way.

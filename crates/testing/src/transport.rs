@@ -20,6 +20,8 @@ pub struct Arrival {
     pub position: Option<i64>,
     /// Why the event is dead, when it comes to be buried.
     pub burial: Option<Burial>,
+    /// The engine's [`Outbound::round`].
+    pub round: u64,
 }
 
 /// What the transport does about a try.
@@ -202,6 +204,7 @@ impl ScriptedTransport {
             attempt: outbound.attempt,
             position: outbound.position,
             burial: outbound.burial.as_deref().cloned(),
+            round: outbound.round,
         };
         let mut state = self.lock();
         let reply = match &state.down {

@@ -10,7 +10,7 @@ use postroom_conformance::stores::StoreHarness;
 use postroom_core::Store;
 use postroom_postgres::{Pooler, Postgres, PostgresOptions};
 use postroom_testing::ManualClock;
-use sqlx::Transaction;
+use sqlx::{Connection as _, Executor as _, PgConnection, Transaction};
 
 /// A server, and how to reach it.
 trait Way: 'static {
@@ -52,12 +52,18 @@ impl<W: Way> StoreHarness for Harness<W> {
     type Store = Postgres;
 
     async fn fresh() -> Self {
-        let database = Database::create_on(&Servers::find(), W::SERVER).await;
+        let migrate = async |database: &Database| {
+            let empty = Postgres::open_unmigrated(PostgresOptions::new("main", database.url())).await.unwrap();
+            empty.schema().unwrap().up().await.unwrap();
+        };
+        let database = Database::copy_on(&Servers::find(), W::SERVER, migrate).await;
+        // A store knows its database; this one is meant to be another.
+        let mut session = PgConnection::connect(&database.url()).await.unwrap();
+        let here = "update postroom.meta set value = oid::text from pg_database where name = 'database' and datname = current_database()";
+        assert_eq!(session.execute(here).await.unwrap().rows_affected(), 1);
+        session.close().await.unwrap();
         let clock = ManualClock::default();
-        let options = options::<W>(&database, &clock);
-        let empty = Postgres::open_unmigrated(options.clone()).await.unwrap();
-        empty.schema().unwrap().up().await.unwrap();
-        let store = Postgres::open(options).await.unwrap();
+        let store = Postgres::open(options::<W>(&database, &clock)).await.unwrap();
         Self { clock, store, database, way: PhantomData }
     }
 

@@ -9,7 +9,7 @@ use postroom_core::envelope::Encoder;
 use postroom_core::{Capabilities, Finding, Outbound, Transport};
 
 use crate::driver::{Driver, Orders};
-use crate::options::{Acks, IN_FLIGHT_MAX, KafkaOptions, UnknownTopic};
+use crate::options::{IN_FLIGHT_MAX, KafkaOptions};
 use crate::{check, failures};
 
 /// Delivers to Kafka. See the [crate] for what it promises.
@@ -34,10 +34,7 @@ impl Transport for Kafka {
         let bytes_max = self.orders.bytes_max.load(Ordering::Relaxed);
         Capabilities {
             name: "kafka",
-            // Without sequence numbers nobody keeps a later one from being written when an earlier one was not.
-            // Where a missing topic is one event's failure, the next of its key must not be on its way already.
-            pipelines_key: self.orders.options.acks == Acks::All
-                && self.orders.options.unknown_topic == UnknownTopic::Wait,
+            pipelines_key: self.orders.options.pipelines_key(),
             in_flight_max: Some(IN_FLIGHT_MAX),
             envelope_bytes_max: Some(bytes_max).filter(|bytes| *bytes > 0),
             buries: self.orders.options.dlq_topic.is_some(),

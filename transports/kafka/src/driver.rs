@@ -73,7 +73,8 @@ pub(crate) struct Driver {
     queue: VecDeque<Outbound>,
     ready: VecDeque<Ready>,
     topics: Topics,
-    behind: Behind,
+    /// Where the next of a key may come before the engine has heard of one that was given up.
+    behind: Option<Behind>,
     // Only where the topic is made from the event.
     turns: Option<Turns>,
     sizes: BatchSizes,
@@ -85,6 +86,7 @@ pub(crate) struct Driver {
 
 impl Driver {
     pub(crate) fn new(orders: Arc<Orders>, batches: mpsc::UnboundedReceiver<Vec<Outbound>>) -> Self {
+        let behind = orders.options.pipelines_key().then(Behind::default);
         let turns = orders.options.topic.fixed().is_none().then(Turns::default);
         Self {
             orders,
@@ -94,7 +96,7 @@ impl Driver {
             queue: VecDeque::new(),
             ready: VecDeque::new(),
             topics: Topics::default(),
-            behind: Behind::default(),
+            behind,
             turns,
             sizes: BatchSizes::new(),
             worried: None,
@@ -229,7 +231,9 @@ impl Driver {
             );
         }
         for outbound in given_up {
-            self.behind.given_up(&outbound);
+            if let Some(behind) = &mut self.behind {
+                behind.given_up(&outbound);
+            }
             outbound.report(Err(failure.clone()));
         }
         gone

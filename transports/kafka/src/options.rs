@@ -70,6 +70,13 @@ pub struct KafkaOptions {
 }
 
 impl KafkaOptions {
+    /// Whether the next of a key may be sent before one is acknowledged. Without sequence numbers nobody keeps a later one from
+    /// being written when an earlier one was not; where a missing topic is one event's failure, the next of its key must not be
+    /// on its way already.
+    pub(crate) fn pipelines_key(&self) -> bool {
+        self.acks == Acks::All && self.unknown_topic == UnknownTopic::Wait
+    }
+
     /// What it means for this event that its topic is not there.
     pub(crate) fn missing(&self, failure: Failure, outbound: &Outbound) -> Failure {
         let counts = self.unknown_topic == UnknownTopic::Retry && outbound.burial.is_none();

@@ -16,7 +16,8 @@ const SETTINGS: &[(&str, &str)] = &[
 
 /// For servers that nobody crashes: a test that does has a cluster of its own. Tests make a database each, which is written to
 /// disk as a whole: they take a third of the time.
-const HASTY: &[(&str, &str)] = &[("fsync", "off"), ("full_page_writes", "off")];
+/// All of the buffers are searched whenever a database is made or dropped.
+const HASTY: &[(&str, &str)] = &[("fsync", "off"), ("full_page_writes", "off"), ("shared_buffers", "32MB")];
 
 /// Set for servers that only tests use: benchmarks use the shared ones as well, and what they measure is written to disk.
 pub(crate) const FOR_TESTS: &str = "XTASK_FOR_TESTS";

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
+use nix::sys::statvfs::{FsFlags, statvfs};
 use postroom_servers::State;
 
 use self::jobs::{Done, Job};
@@ -186,6 +187,9 @@ impl Ground {
         let log = fs::File::create(self.folder.join("services.log"))?;
         let mut up = Command::new(std::env::current_exe()?);
         up.args(["services", "up"]).args(&self.servers).env("XTASK_SERVICES", name).env(FOR_TESTS, "1");
+        if let Some(folder) = in_memory() {
+            up.env("TMPDIR", folder);
+        }
         let child = children.spawn(up.stdout(log.try_clone()?).stderr(log))?;
         if children.wait(child)?.success() {
             return Ok(());
@@ -202,6 +206,19 @@ impl Ground {
         }
         if keep { Ok(()) } else { fs::remove_dir_all(&self.folder) }
     }
+}
+
+/// Where files are in memory, if there is room for those of the servers. Tests make some two thousand databases of three hundred
+/// files each, which costs a disk more than all that is done with them; and no test loses what only a disk would keep.
+fn in_memory() -> Option<&'static Path> {
+    const ROOM: u64 = 8 << 30;
+    let folder = Path::new("/dev/shm");
+    let system = statvfs(folder).ok().filter(|system| !system.flags().contains(FsFlags::ST_NOEXEC))?;
+    let room = system.blocks_available() * system.fragment_size();
+    let memory = fs::read_to_string("/proc/meminfo").ok()?;
+    let available = memory.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let available: u64 = available.trim().trim_end_matches(" kB").parse().ok()?;
+    (room.min(available << 10) > ROOM).then_some(folder)
 }
 
 /// Under which name the servers of a run are written down.

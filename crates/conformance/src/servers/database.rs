@@ -1,9 +1,11 @@
 //! A database or a schema for one test: gone when the test passes, kept to look into when it fails.
 
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
 
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection, Executor};
+use tokio::sync::Mutex;
 
 use super::Servers;
 
@@ -17,12 +19,14 @@ pub fn unique_name(prefix: &str) -> String {
     format!("{prefix}_{process}_{number}_{:06x}", fastrand::u32(..1 << 24))
 }
 
-/// A database of one's own, about 50 ms. For tests through PgBouncer and those that ask the whole database something.
+/// A database of one's own, about 20 ms. For tests through PgBouncer and those that ask the whole database something.
 #[derive(Debug)]
 pub struct Database {
     servers: Servers,
     server: &'static str,
     name: String,
+    /// Goes with the last copy of it.
+    _template: Option<Arc<Database>>,
 }
 
 impl Database {
@@ -33,9 +37,37 @@ impl Database {
 
     /// Makes one on the shared PostgreSQL of this name: `postgres`, [`super::OLDEST_POSTGRES`] or [`super::NEWEST_POSTGRES`].
     pub async fn create_on(servers: &Servers, server: &'static str) -> Self {
+        Self::make(servers, server, None).await
+    }
+
+    /// Makes one with what `fill` puts into a database: it is asked once for many of them, which are copies.
+    pub async fn copy_on(servers: &Servers, server: &'static str, fill: impl AsyncFnOnce(&Self)) -> Self {
+        static TEMPLATES: Mutex<Vec<Weak<Database>>> = Mutex::const_new(Vec::new());
+        let mut templates = TEMPLATES.lock().await;
+        templates.retain(|template| template.strong_count() > 0);
+        let known = templates.iter().filter_map(Weak::upgrade).find(|template| template.server == server);
+        let template = match known {
+            Some(template) => template,
+            None => {
+                let template = Arc::new(Self::create_on(servers, server).await);
+                fill(&template).await;
+                let (url, name) = (servers.url_of(server, SHARED), &template.name);
+                run(&url, format!("alter database {name} allow_connections false")).await;
+                let end = format!("select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}'");
+                run(&url, end).await;
+                templates.push(Arc::downgrade(&template));
+                template
+            }
+        };
+        drop(templates);
+        Self::make(servers, server, Some(template)).await
+    }
+
+    async fn make(servers: &Servers, server: &'static str, template: Option<Arc<Self>>) -> Self {
         let name = unique_name("test");
-        run(&servers.url_of(server, SHARED), format!("create database {name}")).await;
-        Self { servers: servers.clone(), server, name }
+        let of = template.as_ref().map_or("template1", |template| &template.name);
+        run(&servers.url_of(server, SHARED), format!("create database {name} template {of}")).await;
+        Self { servers: servers.clone(), server, name, _template: template }
     }
 
     /// Its name.

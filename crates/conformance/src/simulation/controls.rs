@@ -232,7 +232,9 @@ impl Transport for OutageIsFailure {
         let mut copies = Vec::new();
         for (ticket, outbound) in (0..).zip(batch) {
             let (event, attempt, position) = (outbound.event.clone(), outbound.attempt, outbound.position);
-            copies.push(Outbound::new(ticket, attempt, event, position, report.clone()));
+            let mut copy = Outbound::new(ticket, attempt, event, position, report.clone());
+            copy.round = outbound.round;
+            copies.push(copy);
             originals.push(Some(outbound));
         }
         drop(report);

@@ -82,6 +82,8 @@ pub struct Post {
     report: mpsc::UnboundedSender<(u64, Outcome)>,
     outcomes: mpsc::UnboundedReceiver<(u64, Outcome)>,
     handed_over: u64,
+    // As the engine counts them: a new one begins when all is heard of.
+    round: u64,
     on_their_way: HashMap<u64, Event>,
     // By event id: what is sent again has the number it had.
     positions: HashMap<String, i64>,
@@ -92,24 +94,22 @@ impl Post {
     pub fn new(transport: Arc<dyn Transport>) -> Self {
         let (report, outcomes) = mpsc::unbounded_channel();
         let (on_their_way, positions) = (HashMap::new(), HashMap::new());
-        Self { transport, report, outcomes, handed_over: 0, on_their_way, positions }
+        Self { transport, report, outcomes, handed_over: 0, round: 0, on_their_way, positions }
     }
 
     /// Hands over one batch.
     pub async fn deliver(&mut self, events: &[Event]) {
         let mut batch = Vec::with_capacity(events.len());
+        self.round += u64::from(self.on_their_way.is_empty());
         for event in events {
             self.handed_over += 1;
             self.on_their_way.insert(self.handed_over, event.clone());
             let next = i64::try_from(self.positions.len() + 1).unwrap_or(i64::MAX);
             let position = *self.positions.entry(event.id.clone()).or_insert(next);
-            batch.push(Outbound::new(
-                self.handed_over,
-                1,
-                Arc::new(event.clone()),
-                Some(position),
-                self.report.clone(),
-            ));
+            let (event, report) = (Arc::new(event.clone()), self.report.clone());
+            let mut outbound = Outbound::new(self.handed_over, 1, event, Some(position), report);
+            outbound.round = self.round;
+            batch.push(outbound);
         }
         within("the hand-over", self.transport.deliver(batch)).await;
     }

@@ -181,6 +181,8 @@ pub(crate) struct Engine {
     starved: bool,
     // With a transport that pipelines keys: an outage must be over on the wire before anything is sent again.
     wire_doubtful: bool,
+    // How often that was so.
+    round: u64,
 }
 
 /// What a finished take brings, and whether other relays have nothing left either (asked only when draining).
@@ -277,6 +279,7 @@ pub(crate) async fn serve(run: RouteRun, around: Surroundings, stop: Cancellatio
         pressed: false,
         starved: false,
         wire_doubtful: false,
+        round: 0,
     };
     engine.run(reports, stop).await;
     Ok(())

@@ -30,6 +30,7 @@ impl Engine {
         self.observer.tried(&held.delivery, &outcome, now.saturating_sub(since));
         let outcome = match outcome {
             Err(failure) if failure.kind == FailureKind::Unavailable => {
+                self.wire_doubtful |= self.capabilities.pipelines_key;
                 if !self.suspects.is_blamed(&held) {
                     self.not_answered(now, &mut held, &failure, since, current);
                 }
@@ -160,7 +161,6 @@ impl Engine {
 
     /// The delivery is as good as never sent, and waits until the destination is back.
     fn unavailable(&mut self, now: Duration, held: Held) {
-        self.wire_doubtful |= self.capabilities.pipelines_key;
         self.send_again(now, held);
     }
 

@@ -39,7 +39,9 @@ impl Engine {
         if room == 0 {
             return None;
         }
-        self.wire_doubtful = false;
+        if std::mem::take(&mut self.wire_doubtful) {
+            self.round += 1;
+        }
         let mut batch = Vec::with_capacity(room.min(self.ready.len()));
         if self.breaker.phase(now) == BreakerPhase::HalfOpen {
             for order in self.probed.after_outage(self.ready.values(), room) {
@@ -126,6 +128,7 @@ impl Engine {
         let report = self.report.clone();
         let mut outbound = Outbound::new(ticket, attempt, delivery.event.clone(), delivery.position, report);
         outbound.burial.clone_from(&held.burial);
+        outbound.round = self.round;
         batch.push(outbound);
         self.flights.insert(ticket, Flight { held, since: now, epoch: self.epoch, line });
         self.current_flights += 1;

@@ -40,6 +40,25 @@ async fn the_probe_of_a_pipelined_key_is_its_first_event() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_new_round_begins_when_all_that_was_on_the_wire_is_back() {
+    let mut shop = pipelining().await;
+    shop.options.in_flight_max = 4;
+    shop.transport.hold_when(|a| matches!(&*a.event.id, "1" | "2") && a.attempt == 1 && a.round == 0);
+    shop.transport.fail_when(|a| a.round == 0, Failure::unavailable("test.down", "down"));
+    shop.fill(20, 1).await;
+    let running = shop.start();
+    shop.transport.arrived(4).await;
+    shop.until(|r| r.status.state == RouteState::BreakerOpen).await;
+    assert_eq!(shop.transport.arrivals().len(), 4, "two are on the wire");
+    shop.transport.release(&Err(Failure::unavailable("test.down", "down")));
+    shop.until(|r| r.status.delivered == 20).await;
+    let rounds: Vec<u64> = shop.transport.arrivals().iter().map(|a| a.round).collect();
+    assert_eq!(rounds[..4], [0; 4]);
+    assert!(rounds[4..].iter().all(|round| *round == 1), "{rounds:?}");
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_route_that_holds_a_key_at_a_death_does_not_pipeline() {
     let mut shop = pipelining().await;
     shop.route.on_dead = OnDead::Hold;

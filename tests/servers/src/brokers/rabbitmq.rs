@@ -111,7 +111,9 @@ load_definitions = {}/definitions.json
 disk_free_limit.absolute = 50MB
 vm_memory_high_watermark.absolute = 1GB
 vm_memory_calculation_strategy = erlang
-log.file.level = warning
+log.file = false
+log.console = true
+log.console.level = info
 ",
         site.port,
         site.port_of("tls"),

@@ -94,7 +94,7 @@ impl Driver {
             Err(failure) => Err(failure),
         };
         let Some(outbound) = self.queue.pop_front() else { return Ok(()) };
-        if self.behind.must_wait(&outbound) {
+        if self.behind.as_mut().is_some_and(|behind| behind.must_wait(&outbound)) {
             let failure = failures::behind(&outbound.event.id);
             self.refuse(outbound, failure);
             return Ok(());
@@ -181,8 +181,10 @@ impl Driver {
 
     /// Reports that this one fails by itself.
     fn refuse(&mut self, outbound: Outbound, failure: Failure) {
-        if failure.kind == FailureKind::Unavailable {
-            self.behind.given_up(&outbound);
+        if let Some(behind) = &mut self.behind
+            && failure.kind == FailureKind::Unavailable
+        {
+            behind.given_up(&outbound);
         }
         outbound.report(Err(failure));
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use postroom_conformance::transports::until;
 use postroom_core::FailureKind;
-use postroom_kafka::KafkaOptions;
+use postroom_kafka::{KafkaOptions, UnknownTopic};
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::DefaultProducerContext;
 use rdkafka::types::{RDKafkaApiKey as Api, RDKafkaRespErr as Answer};
@@ -132,14 +132,48 @@ async fn what_is_handed_over_before_a_failure_is_heard_of_waits_behind_it() {
     post.deliver_until_ok(&events("k", 0..1)).await;
     mock.request_errors(Api::Produce, &[Answer::RD_KAFKA_RESP_ERR_POLICY_VIOLATION]);
     post.deliver(&events("k", 1..2)).await;
-    assert!(post.outcome().await.1.is_err());
-    // As if that had not been read yet.
+    until("the failure is reported", async || !post.is_silent()).await;
     post.deliver(&[event("k-2", "k"), event("other", "o")]).await;
     let outcomes = post.outcomes().await;
+    assert!(outcomes["k-1"].is_err());
     assert_eq!(outcomes["k-2"].as_ref().unwrap_err().code, "kafka.behind");
     assert!(outcomes["other"].is_ok(), "{outcomes:?}");
     post.deliver_until_ok(&events("k", 1..3)).await;
     assert_eq!(first_deliveries(&cluster.read("t").await), ["k-0", "other", "k-1", "k-2"]);
+    post.close().await;
+}
+
+/// A route without order may send another event of the key first, and what was given up much later.
+#[tokio::test]
+async fn once_the_failure_is_heard_of_whichever_comes_first_of_its_key_goes() {
+    let (mock, cluster) = mock("t");
+    let mut post = post_to(&cluster, "t");
+    post.deliver_until_ok(&events("k", 0..1)).await;
+    mock.request_errors(Api::Produce, &[Answer::RD_KAFKA_RESP_ERR_POLICY_VIOLATION]);
+    post.deliver(&events("k", 1..2)).await;
+    assert!(post.outcome().await.1.is_err());
+    for number in 2..5 {
+        post.deliver(&events("k", number..number + 1)).await;
+        assert!(post.outcome().await.1.is_ok());
+    }
+    post.deliver_until_ok(&events("k", 1..2)).await;
+    assert_eq!(first_deliveries(&cluster.read("t").await), ["k-0", "k-2", "k-3", "k-4", "k-1"]);
+    post.close().await;
+}
+
+/// The engine sends the next of a key when it has heard of the one before, unless order does not matter.
+#[tokio::test]
+async fn where_keys_are_not_pipelined_nothing_waits_behind_a_failure() {
+    let (mock, cluster) = mock("t");
+    let options = KafkaOptions { unknown_topic: UnknownTopic::Retry, ..options(&cluster.brokers, "t") };
+    let mut post = post(options);
+    post.deliver_until_ok(&events("k", 0..1)).await;
+    mock.request_errors(Api::Produce, &[Answer::RD_KAFKA_RESP_ERR_POLICY_VIOLATION]);
+    post.deliver(&events("k", 1..2)).await;
+    until("the failure is reported", async || !post.is_silent()).await;
+    post.deliver(&[event("k-2", "k")]).await;
+    let outcomes = post.outcomes().await;
+    assert!(outcomes["k-1"].is_err() && outcomes["k-2"].is_ok(), "{outcomes:?}");
     post.close().await;
 }
 
