@@ -62,6 +62,11 @@ const ALL: &[Control] = &[
         target: &["--test", "postgres"],
         test: "a_follower_given_back_when_its_key_goes_on_is_not_overtaken",
     },
+    Control {
+        fault: "HeardIsForgotten",
+        target: &["--test", "kafka"],
+        test: "once_the_failure_is_heard_of_whichever_comes_first_of_its_key_goes",
+    },
 ];
 
 /// Runs each test without its fault and with it, or those of the faults named; says whether all passed and then failed.

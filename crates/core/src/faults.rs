@@ -37,6 +37,8 @@ pub enum Fault {
     GivenBackIsOvertaken,
     /// A row that is committed late at a place that the walk through an adopted table has passed is overtaken (H-119).
     LateIsOvertaken,
+    /// A transport that pipelines keys goes on holding back the rest of a key after the engine has heard of a failure (H-123).
+    HeardIsForgotten,
     /// A relay that has lost its lane still writes what came of its deliveries.
     Unfenced,
 }

@@ -83,8 +83,8 @@ impl<'w> Relays<'w> {
         self.all.remove(which).stop();
     }
 
-    /// Freezes one for twice its lease, then thaws it. Whether another delivered meanwhile comes back: on SQLite it
-    /// cannot when the frozen one was in the middle of a commit and holds the file's lock.
+    /// Freezes one for twice its lease and until another has delivered, then thaws it. Whether another did comes back: on SQLite
+    /// it cannot when the frozen one was in the middle of a commit and holds the file's lock, and is not waited for.
     pub fn freeze(&mut self, which: usize, lease: Duration) -> bool {
         let frozen = &self.all[which];
         *self.faults.entry(frozen.pid()).or_default() += 1;
@@ -94,9 +94,14 @@ impl<'w> Relays<'w> {
         journal.count();
         let since = Instant::now();
         frozen.signal(Signal::SIGSTOP);
-        within(4 * lease, "the frozen time is over", || (since.elapsed() >= 2 * lease).then_some(()));
+        let mut taken_over = false;
+        within(9 * lease, "the frozen time is over", || {
+            taken_over |= journal.fresh().iter().any(|r| others.contains(&r.relay));
+            let leases = if taken_over { 2 } else { 6 };
+            (since.elapsed() >= leases * lease).then_some(())
+        });
         frozen.signal(Signal::SIGCONT);
-        journal.fresh().iter().any(|r| others.contains(&r.relay))
+        taken_over
     }
 
     /// Something was done to the server or the way to it, which may have cost every relay its lanes.

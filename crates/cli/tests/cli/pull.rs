@@ -57,7 +57,6 @@ fn workers_in_python_and_go_get_every_event_and_say_what_came_of_it() {
         .arg(go.path().join("worker"))
         .arg("worker.go")
         .current_dir(&folder)
-        .env("GOCACHE", go.path().join("cache"))
         .output()
         .unwrap();
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
