@@ -149,7 +149,9 @@ fn test(wanted: &Wanted, binaries: &[build::Binary], ground: &Ground, children: 
     let without = if wanted.which == Which::Quick { plan::QUICK } else { &[] };
     let mut jobs = jobs::jobs(binaries, without, &wanted.more);
     if wanted.more.is_empty() {
-        jobs.extend(wanted.documented()?.map(|selection| Job::documentation(cargo(), &selection)));
+        // First: nothing else may wait for it in the end.
+        let documentation = wanted.documented()?.map(|selection| Job::documentation(cargo(), &selection));
+        jobs.splice(..0, documentation);
     }
     for job in &mut jobs {
         job.on(ground, wanted.which == Which::All);

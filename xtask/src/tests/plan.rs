@@ -96,23 +96,23 @@ pub(super) enum When {
 
 /// In the order in which they start: the longest first, so that none of them is left for the end.
 pub(super) const PARTS: &[Part] = &[
-    Part { target: "e2e", tests: "fleet::", when: When::Any },
     Part { target: "postgres", tests: "suite::", when: When::Any },
+    Part { target: "e2e", tests: "brokers::", when: When::Any },
     Part { target: "postgres", tests: "adopted::", when: When::Any },
     Part { target: "postgres", tests: "hazards::", when: When::Any },
+    Part { target: "e2e", tests: "fleet::", when: When::Any },
     Part { target: "e2e", tests: "package::", when: When::Any },
     Part { target: "kafka", tests: "feed::", when: When::Any },
     Part { target: "e2e", tests: "soak::", when: When::Any },
     Part { target: "e2e", tests: "failover::", when: When::Any },
     Part { target: "presets", tests: "campaign::", when: When::Any },
     Part { target: "e2e", tests: "kill::", when: When::Any },
-    Part { target: "e2e", tests: "brokers::", when: When::Any },
     Part { target: "e2e", tests: "poison::", when: When::Alone },
 ];
 
 /// Targets whose other tests start before those of the rest.
 pub(super) const LONG: &[&str] =
-    &["cli", "relay", "postgres", "kafka", "nats", "rabbitmq", "presets", "schedules", "e2e"];
+    &["rabbitmq", "cli", "relay", "kafka", "presets", "conformance", "postgres", "sqlite", "nats", "schedules", "e2e"];
 
 /// What these packages need of servers, in the order they start.
 pub(super) fn servers(packages: &[String]) -> Vec<&'static str> {
