@@ -44,7 +44,7 @@ pub(super) struct Done {
 /// The jobs of these binaries, in the order they are to start, `without` some tests of some targets.
 pub(super) fn jobs(binaries: &[Binary], without: &[(&str, &[&str])], more: &[String]) -> Vec<Job> {
     let skipped = |binary: &Binary| -> Vec<&str> {
-        let of_it = without.iter().filter(|(target, _)| binary.integration && *target == binary.target);
+        let of_it = without.iter().filter(|(target, _)| *target == binary.target);
         of_it.flat_map(|(_, tests)| tests.iter().copied()).collect()
     };
     let mut jobs = Vec::new();

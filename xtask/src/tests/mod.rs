@@ -72,7 +72,8 @@ impl Wanted {
             // With the features of the whole workspace: what this builds serves a run of all tests, too.
             Which::Quick => {
                 let tests = plan::QUICK.iter().flat_map(|(target, _)| ["--test", *target]);
-                ["--workspace", "--lib", "--bins"].into_iter().chain(tests).collect()
+                let programs = plan::QUICK_PROGRAMS.iter().flat_map(|name| ["--bin", *name]);
+                ["--workspace", "--lib"].into_iter().chain(programs).chain(tests).collect()
             }
             Which::Packages => self.packages.iter().flat_map(|name| ["--package", name]).collect(),
         };
@@ -146,8 +147,8 @@ pub(crate) fn run(args: &[&str]) -> io::Result<bool> {
 }
 
 fn test(wanted: &Wanted, binaries: &[build::Binary], ground: &Ground, children: &Children) -> io::Result<Vec<Done>> {
-    let without = if wanted.which == Which::Quick { plan::QUICK } else { &[] };
-    let mut jobs = jobs::jobs(binaries, without, &wanted.more);
+    let without = if wanted.which == Which::Quick { [plan::QUICK, plan::WITH_SERVERS].concat() } else { Vec::new() };
+    let mut jobs = jobs::jobs(binaries, &without, &wanted.more);
     if wanted.more.is_empty() {
         // First: nothing else may wait for it in the end.
         let documentation = wanted.documented()?.map(|selection| Job::documentation(cargo(), &selection));

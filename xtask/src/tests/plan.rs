@@ -78,6 +78,12 @@ pub(super) const QUICK: &[(&str, &[&str])] = &[
     ("webhook", &[]),
 ];
 
+/// Programs with tests of their own, which `./run test quick` runs beside those of all libraries.
+pub(super) const QUICK_PROGRAMS: &[&str] = &["postroom", "xtask"];
+
+/// Tests of libraries that need a server.
+pub(super) const WITH_SERVERS: &[(&str, &[&str])] = &[("postroom_postgres", &["database::"])];
+
 /// Tests that are a job of their own: these of a target, and the rest of it in another job.
 pub(super) struct Part {
     pub(super) target: &'static str,
