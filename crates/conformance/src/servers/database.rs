@@ -46,18 +46,17 @@ impl Database {
         let mut templates = TEMPLATES.lock().await;
         templates.retain(|template| template.strong_count() > 0);
         let known = templates.iter().filter_map(Weak::upgrade).find(|template| template.server == server);
-        let template = match known {
-            Some(template) => template,
-            None => {
-                let template = Arc::new(Self::create_on(servers, server).await);
-                fill(&template).await;
-                let (url, name) = (servers.url_of(server, SHARED), &template.name);
-                run(&url, format!("alter database {name} allow_connections false")).await;
-                let end = format!("select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}'");
-                run(&url, end).await;
-                templates.push(Arc::downgrade(&template));
-                template
-            }
+        let template = if let Some(template) = known {
+            template
+        } else {
+            let template = Arc::new(Self::create_on(servers, server).await);
+            fill(&template).await;
+            let (url, name) = (servers.url_of(server, SHARED), &template.name);
+            run(&url, format!("alter database {name} allow_connections false")).await;
+            let end = format!("select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}'");
+            run(&url, end).await;
+            templates.push(Arc::downgrade(&template));
+            template
         };
         drop(templates);
         Self::make(servers, server, Some(template)).await
