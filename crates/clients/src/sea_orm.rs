@@ -108,7 +108,7 @@ fn failed(store: &Postgres, operation: &'static str, error: DbErr) -> StoreError
         DbErr::Exec(RuntimeErr::SqlxError(error)) | DbErr::Query(RuntimeErr::SqlxError(error)) => {
             let told = error.as_database_error();
             let said = told.map_or_else(|| error.to_string(), |told| told.message().to_owned());
-            (told.and_then(|told| told.code()).map(Cow::into_owned), said)
+            (told.and_then(sea_orm::sqlx::error::DatabaseError::code).map(Cow::into_owned), said)
         }
         _ => (None, error.to_string()),
     };
