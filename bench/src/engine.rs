@@ -4,9 +4,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use postroom_core::{Capabilities, Event, Outbound, Receipt, RouteDefinition, Start, Store, Transport};
-use postroom_memory::Memory;
-use postroom_relay::{Relay, RelayOptions, RouteRun};
+use postroom_admin::ManagedStore as _;
+use postroom_core::{Capabilities, Event, Outbound, Receipt, RouteSpec, StartFrom, Transport};
+use postroom_memory::MemoryStore;
+use postroom_relay::{Relay, RelayOptions, Route};
 use tokio::sync::Semaphore;
 
 const PAYLOAD_BYTES: usize = 300;
@@ -25,7 +26,7 @@ fn noop_on_one_core() {
     let mut best = 0.0_f64;
     for _ in 0..3 {
         let store = runtime.block_on(filled(count, 10_000));
-        let options = RelayOptions { drain: true, retention: None, ..RelayOptions::default() };
+        let options = RelayOptions::default().drain(true).retention(None);
         let took = runtime.block_on(drain(&store, Instantly, options));
         best = best.max(f64::from(count) / took.as_secs_f64());
     }
@@ -37,7 +38,7 @@ fn five_milliseconds_each() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let count = 300_000;
     let store = runtime.block_on(filled(count, 10_000));
-    let options = RelayOptions { drain: true, retention: None, ..RelayOptions::default() };
+    let options = RelayOptions::default().drain(true).retention(None);
     let (later, start) = (Later::new(None), Instant::now());
     runtime.block_on(drain(&store, later.clone(), options));
     // To the last delivery: that a drain then looks whether there is more is not what is measured.
@@ -59,17 +60,16 @@ fn one_stuck_event() {
         let count: u32 = 300_000;
         let store = runtime.block_on(filled(count, 10_000));
         let transport = Later::new(stuck);
-        let options =
-            RelayOptions { retention: None, shutdown_grace: Duration::from_millis(100), ..RelayOptions::default() };
+        let options = RelayOptions::default().retention(None).shutdown_grace(Duration::from_millis(100));
         let start = Instant::now();
-        let desk = store.desk();
+        let admin = store.admin();
         // The stuck event's key holds back about 30 of the 300,000.
         let enough = u64::from(count) - 60;
         runtime.block_on(async {
             let watch = async {
                 loop {
                     tokio::time::sleep(Duration::from_millis(5)).await;
-                    if desk.routes().await.unwrap()[0].status.delivered >= enough {
+                    if admin.routes().await.unwrap()[0].status.delivered >= enough {
                         break;
                     }
                 }
@@ -82,31 +82,31 @@ fn one_stuck_event() {
     println!("engine, one event stuck for 30 s: the others take {:+.1} % (target < 5 %)", change * 100.0);
 }
 
-async fn filled(count: u32, keys: u32) -> Memory {
-    let store = Memory::new();
+async fn filled(count: u32, keys: u32) -> MemoryStore {
+    let store = MemoryStore::new();
     let payload = format!("{{\"x\":\"{}\"}}", "p".repeat(PAYLOAD_BYTES - 8));
-    let desk = store.desk();
-    desk.register(&[definition()]).await.unwrap();
+    let admin = store.admin();
+    admin.register(&[definition()]).await.unwrap();
     let mut batch = Vec::with_capacity(10_000);
     for n in 0..count {
         let event = Event::new("bench.event").key(format!("key-{}", n % keys));
         batch.push(event.bytes(postroom_core::JSON, payload.clone()));
         if batch.len() == 10_000 || n + 1 == count {
-            desk.append(&std::mem::take(&mut batch)).await.unwrap();
+            admin.append(&std::mem::take(&mut batch)).await.unwrap();
         }
     }
     store
 }
 
-fn definition() -> RouteDefinition {
-    RouteDefinition::new("bench").starting(Start::Beginning)
+fn definition() -> RouteSpec {
+    RouteSpec::new("bench").start_from(StartFrom::Beginning)
 }
 
-fn relay(store: &Memory, transport: impl Transport + 'static, options: RelayOptions) -> Relay {
-    Relay::new(options).serve(RouteRun::new(store.clone(), definition(), transport))
+fn relay(store: &MemoryStore, transport: impl Transport + 'static, options: RelayOptions) -> Relay {
+    Relay::new(store.clone()).options(options).route(Route::from_spec(definition()).to(transport))
 }
 
-async fn drain(store: &Memory, transport: impl Transport + 'static, options: RelayOptions) -> Duration {
+async fn drain(store: &MemoryStore, transport: impl Transport + 'static, options: RelayOptions) -> Duration {
     let start = Instant::now();
     relay(store, transport, options).run(std::future::pending()).await.unwrap();
     start.elapsed()

@@ -9,7 +9,7 @@ use postroom_core::{
 use postroom_relay::Observer as _;
 use postroom_server::config::{Config, Sources, load};
 use postroom_server::http::Server;
-use postroom_server::operating::Operating;
+use postroom_server::monitor::Monitor;
 use postroom_server::relay::{self, RunOptions};
 use postroom_server::stores::{self, IfMissing};
 use serde_json::{Value, json};
@@ -41,12 +41,12 @@ fn config(folder: &std::path::Path, text: &str) -> Config {
 }
 
 /// A site that answers for this configuration, and where.
-async fn site(config: &Config) -> (Arc<Operating>, String) {
-    let operating = Arc::new(Operating::new(config));
-    let server = Server::bind(config, Arc::clone(&operating)).await.unwrap().unwrap();
+async fn site(config: &Config) -> (Arc<Monitor>, String) {
+    let monitor = Arc::new(Monitor::new(config));
+    let server = Server::bind(config, Arc::clone(&monitor)).await.unwrap().unwrap();
     let address = server.address().unwrap().to_string();
     tokio::spawn(server.run(std::future::pending()));
-    (operating, address)
+    (monitor, address)
 }
 
 /// Events per second through workers that lease and settle a hundred at a time.
@@ -56,14 +56,15 @@ async fn pull() {
     let config = config(folder.path(), route);
     let store = config.store(None).unwrap();
     stores::open_schema(store, IfMissing::Create).await.unwrap().up().await.unwrap();
-    let desk = stores::open(store, config.limits).await.unwrap().desk();
+    let admin = stores::open(store, config.limits).await.unwrap().admin();
     for batch in 0..EVENTS / 10_000 {
         let events: Vec<_> = (0..10_000).map(|n| event(batch * 10_000 + n)).collect();
-        desk.append(&events).await.unwrap();
+        admin.append(&events).await.unwrap();
     }
-    let (operating, address) = site(&config).await;
-    let options = RunOptions { operating: Some(Arc::clone(&operating)), ..RunOptions::default() };
-    let running = tokio::spawn(async move { relay::run(&config, options, operating, std::future::pending()).await });
+    let (monitor, address) = site(&config).await;
+    let mut options = RunOptions::default();
+    options.monitor = Some(Arc::clone(&monitor));
+    let running = tokio::spawn(async move { relay::run(&config, options, monitor, std::future::pending()).await });
     let began = Instant::now();
     let workers: Vec<_> = (0..WORKERS).map(|_| tokio::spawn(work(address.clone()))).collect();
     let mut done = 0;
@@ -105,13 +106,13 @@ async fn scrape() {
     let route = |n: usize| format!("[[route]]\nname = \"route-{n}\"\nto = {{ noop = {{}} }}\n");
     let config = config(folder.path(), &(0..ROUTES).map(route).collect::<String>());
     stores::open_schema(config.store(None).unwrap(), IfMissing::Create).await.unwrap().up().await.unwrap();
-    let (operating, address) = site(&config).await;
-    let (options, served) =
-        (RunOptions { operating: Some(Arc::clone(&operating)), ..RunOptions::default() }, config.clone());
-    let engine = Arc::clone(&operating);
+    let (monitor, address) = site(&config).await;
+    let (mut options, served) = (RunOptions::default(), config.clone());
+    options.monitor = Some(Arc::clone(&monitor));
+    let engine = Arc::clone(&monitor);
     let running = tokio::spawn(async move { relay::run(&served, options, engine, std::future::pending()).await });
     for (n, route) in config.routes.iter().enumerate() {
-        let observer = Arc::clone(&operating).route("main", &route.definition.name);
+        let observer = Arc::clone(&monitor).route("main", &route.definition.name);
         observer.health(&RouteHealth::running());
         let delivery = delivery();
         for tries in 0..200_u64 {
@@ -158,6 +159,7 @@ fn delivery() -> Delivery {
         attempts: 0,
         ordered: true,
         appended_at: now,
+        refused: None,
     }
 }
 

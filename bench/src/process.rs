@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use postroom_core::{Event, JSON, Store};
-use postroom_sqlite::Sqlite;
+use postroom_admin::ManagedStore as _;
+use postroom_core::{Event, JSON};
+use postroom_sqlite::SqliteStore;
 
 /// Runs all benchmarks of the program; it must have been built (`cargo build --release --bin postroom`).
 pub(crate) fn run() {
@@ -56,13 +57,13 @@ fn backlog() {
 }
 
 async fn fill(folder: &Path, count: usize) {
-    let store = Sqlite::create(folder.join("shop.db").to_str().unwrap()).await.unwrap();
+    let store = SqliteStore::create(folder.join("shop.db").to_str().unwrap()).await.unwrap();
     let payload = format!("{{\"x\":\"{}\"}}", "p".repeat(292));
-    let desk = store.desk();
+    let admin = store.admin();
     for batch in 0..count.div_ceil(10_000) {
         let size = 10_000.min(count - batch * 10_000);
         let event = |n| Event::new("order.placed").key(format!("order-{n}")).bytes(JSON, payload.clone());
-        desk.append(&(0..size).map(event).collect::<Vec<_>>()).await.unwrap();
+        admin.append(&(0..size).map(event).collect::<Vec<_>>()).await.unwrap();
     }
     let config = "[relay]\nlease = \"1s\"\n[store.main]\nurl = \"sqlite://shop.db\"\n[[route]]\nname = \"out\"\nstart = \"beginning\"\nto = { stdout = {} }\n";
     std::fs::write(folder.join("postroom.toml"), config).unwrap();

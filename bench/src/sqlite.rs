@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use postroom_core::{Event, JSON, Outbox, RouteDefinition, Start, Store};
-use postroom_relay::{Noop, Relay, RelayOptions, RouteRun};
-use postroom_sqlite::Sqlite;
+use postroom_admin::ManagedStore as _;
+use postroom_core::{Event, JSON, Outbox};
+use postroom_relay::{Noop, Relay, RelayOptions, Route};
+use postroom_sqlite::SqliteStore;
 use sqlx::Row;
 
 /// Runs all SQLite benchmarks.
@@ -17,7 +18,7 @@ pub(crate) fn run() {
 /// The business transaction with and without its event, in turn.
 async fn append() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Sqlite::create(folder.path().join("shop.db").to_str().unwrap()).await.unwrap();
+    let store = SqliteStore::create(folder.path().join("shop.db").to_str().unwrap()).await.unwrap();
     sqlx::query("create table orders (id integer primary key, customer text, total integer, state text)")
         .execute(store.pool())
         .await
@@ -57,22 +58,21 @@ async fn append() {
 async fn drain() {
     let count = 300_000;
     let folder = tempfile::tempdir().unwrap();
-    let store = Sqlite::create(folder.path().join("shop.db").to_str().unwrap()).await.unwrap();
-    let desk = store.desk();
+    let store = SqliteStore::create(folder.path().join("shop.db").to_str().unwrap()).await.unwrap();
+    let admin = store.admin();
     for batch in 0..count / 10_000 {
         let events: Vec<Event> = (0..10_000).map(|n| event(batch * 10_000 + n)).collect();
-        desk.append(&events).await.unwrap();
+        admin.append(&events).await.unwrap();
     }
     for in_flight_max in [512, 16_384] {
         let mut ratios = Vec::new();
         let mut rates = (0.0, 0.0);
         for round in 0..5 {
             let plain = select(&store, count).await;
-            let route = RouteDefinition::new(format!("drain-{in_flight_max}-{round}")).starting(Start::Beginning);
-            let options = RelayOptions { drain: true, retention: None, in_flight_max, ..RelayOptions::default() };
+            let route = Route::named(format!("drain-{in_flight_max}-{round}")).from_beginning().to(Noop);
+            let options = RelayOptions::default().drain(true).retention(None).in_flight_max(in_flight_max);
             let start = Instant::now();
-            let run = RouteRun::new(store.clone(), route, Noop);
-            Relay::new(options).serve(run).run(std::future::pending()).await.unwrap();
+            Relay::new(store.clone()).options(options).route(route).run(std::future::pending()).await.unwrap();
             rates = (f64::from(count) / start.elapsed().as_secs_f64(), f64::from(count) / plain.as_secs_f64());
             ratios.push(rates.0 / rates.1);
         }
@@ -85,7 +85,7 @@ async fn drain() {
     }
 }
 
-async fn select(store: &Sqlite, count: i32) -> Duration {
+async fn select(store: &SqliteStore, count: i32) -> Duration {
     use futures_util::TryStreamExt;
     let start = Instant::now();
     let mut rows = sqlx::query("select * from postroom_log order by seq").fetch(store.pool());

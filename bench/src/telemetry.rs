@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use postroom_conformance::servers::Collector;
-use postroom_core::{RouteDefinition, Start, Store};
-use postroom_relay::{NoObserver, Noop, Observer, Relay, RelayOptions, RouteRun};
+use postroom_admin::ManagedStore as _;
+use postroom_relay::{NoObserver, Noop, Observer, Relay, RelayOptions, Route};
 use postroom_server::config::{Sources, load};
-use postroom_server::operating::Operating;
-use postroom_sqlite::Sqlite;
+use postroom_server::monitor::Monitor;
+use postroom_sqlite::SqliteStore;
+use postroom_testbed::Collector;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -30,10 +30,10 @@ async fn drain() {
     let (level, levels) = reload::Layer::new(LevelFilter::OFF);
     tracing_subscriber::registry().with(level).with(fmt::layer().json().with_writer(std::io::sink)).init();
     let folder = tempfile::tempdir().unwrap();
-    let store = Sqlite::create(folder.path().join("shop.db").to_str().unwrap()).await.unwrap();
+    let store = SqliteStore::create(folder.path().join("shop.db").to_str().unwrap()).await.unwrap();
     for batch in 0..COUNT / 10_000 {
         let events: Vec<_> = (0..10_000).map(|n| event(batch * 10_000 + n)).collect();
-        store.desk().append(&events).await.unwrap();
+        store.admin().append(&events).await.unwrap();
     }
     let collector = Collector::start();
     let env = [
@@ -48,9 +48,9 @@ async fn drain() {
         levels.modify(|level| *level = LevelFilter::OFF).unwrap();
         let bare = drained(&store, format!("bare-{round}"), Arc::new(NoObserver)).await;
         levels.modify(|level| *level = LevelFilter::INFO).unwrap();
-        let operating = Arc::new(Operating::new(&config));
-        let watched = drained(&store, format!("watched-{round}"), Arc::clone(&operating) as _).await;
-        operating.stop().await;
+        let monitor = Arc::new(Monitor::new(&config));
+        let watched = drained(&store, format!("watched-{round}"), Arc::clone(&monitor) as _).await;
+        monitor.stop().await;
         rounds.add(watched, bare);
     }
     assert!(!collector.taken().is_empty(), "nothing was traced");
@@ -61,11 +61,11 @@ async fn drain() {
 }
 
 /// Deliveries per second of processor time: others on the machine do not count.
-async fn drained(store: &Sqlite, route: String, observer: Arc<dyn Observer>) -> f64 {
-    let route = RouteDefinition::new(route).starting(Start::Beginning);
-    let options = RelayOptions { drain: true, retention: None, ..RelayOptions::default() };
+async fn drained(store: &SqliteStore, route: String, observer: Arc<dyn Observer>) -> f64 {
+    let route = Route::named(route).from_beginning().to(Noop);
+    let options = RelayOptions::default().drain(true).retention(None);
     let before = cpu(std::process::id());
-    let relay = Relay::new(options).observer(observer).serve(RouteRun::new(store.clone(), route, Noop));
+    let relay = Relay::new(store.clone()).options(options).observer(observer).route(route);
     relay.run(std::future::pending()).await.unwrap();
     f64::from(COUNT) / (cpu(std::process::id()) - before)
 }

@@ -16,8 +16,9 @@ tree="$work/postroom"
 version=$("$program" version | cut -d' ' -f2)
 arch=$(dpkg --print-architecture)
 
-install -d "$tree"/{DEBIAN,usr/bin,lib/systemd/system,etc/postroom,usr/share/man/man1}
+install -d "$tree"/{DEBIAN,usr/bin,lib/systemd/system,etc/postroom,etc/default,usr/share/man/man1}
 strip --strip-unneeded -o "$tree/usr/bin/postroom" "$program"
+install -m 640 deploy/debian/default "$tree/etc/default/postroom"
 install -m 644 deploy/postroom.service "$tree/lib/systemd/system/"
 "$program" config init -o json --config "$tree/etc/postroom/config.toml" >/dev/null
 "$program" man --dir "$tree/usr/share/man/man1" >/dev/null
@@ -41,7 +42,7 @@ mkdir -p "$work/debian"
 touch "$work/debian/control"
 libraries=$(cd "$work" && dpkg-shlibdeps -O "$tree/usr/bin/postroom" | sed -n 's/^shlibs:Depends=//p')
 
-echo /etc/postroom/config.toml >"$tree/DEBIAN/conffiles"
+printf '%s\n' /etc/default/postroom /etc/postroom/config.toml >"$tree/DEBIAN/conffiles"
 install -m 755 deploy/debian/{postinst,prerm,postrm} "$tree/DEBIAN/"
 (cd "$tree" && find . -path ./DEBIAN -prune -o -type f -printf '%P\0' | sort -z | xargs -0 md5sum) >"$tree/DEBIAN/md5sums"
 cat >"$tree/DEBIAN/control" <<CONTROL

@@ -15,14 +15,14 @@ select postroom.append_many('[
   {"type": "order.shipped", "key": "order-7", "id": "shipment-7", "causation_id": "request-31"}
 ]');
 
--- Once per word: the second call appends nothing and gives back null, so a repeated request is harmless.
+-- Once per idempotency key: the second call appends nothing and gives back null, so a repeated request is harmless.
 select postroom.append_once('request-31', 'order.cancelled', 'order-7');
 select postroom.append_once('request-31', 'order.cancelled', 'order-7');
 
 -- For writers that do not lock the row their events are about: waits for other transactions that append to the key.
 select postroom.append_ordered('order.noted', 'order-7', '{"note": "ring twice"}');
 
--- Held back until then; it blocks nobody meanwhile.
+-- Delayed until this time; it blocks no other event meanwhile.
 select postroom.append('order.reminded', 'order-7', available_at => now() + interval '1 hour');
 
 commit;

@@ -5,6 +5,8 @@ create table if not exists stock (
 );
 create table if not exists orders (
     id uuid primary key default gen_random_uuid(),
+    group_id uuid not null,
+    subsidiary_id uuid not null,
     order_no text not null unique,
     total_amount text not null,
     status text not null default 'open'
@@ -36,7 +38,7 @@ create table if not exists event_outbox (
 create index if not exists event_outbox_status_available_at on event_outbox (status, available_at);
 create index if not exists event_outbox_aggregate on event_outbox (aggregate_type, aggregate_id);
 
--- The consumer's.
+-- The consumer's tables.
 create table if not exists event_inbox (
     consumer_name text not null,
     event_id uuid not null,
@@ -44,6 +46,6 @@ create table if not exists event_inbox (
     unique (consumer_name, event_id)
 );
 create table if not exists notifications (
-    event_id uuid not null,
+    event_id uuid primary key,
     text text not null
 );

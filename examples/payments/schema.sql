@@ -10,6 +10,7 @@ create table if not exists payments (
     request jsonb not null,
     payer_account_id text not null,
     error_code text,
+    refunded_at timestamptz,
     created_at timestamptz not null default now()
 );
 create index if not exists ix_payments_payer on payments (payer_account_id, created_at);
@@ -17,7 +18,8 @@ create table if not exists ledger_entries (
     payment_id varchar(26) not null references payments,
     account_id varchar(26) not null references accounts,
     amount_cents bigint not null,
-    primary key (payment_id, account_id)
+    reason text not null,
+    primary key (payment_id, account_id, reason)
 );
 create table if not exists outbox (
     id varchar(26) primary key,
@@ -30,3 +32,16 @@ create table if not exists outbox (
     retry_count integer not null default 0
 );
 create index if not exists ix_outbox_unpublished on outbox (created_at) where published_at is null;
+
+-- The consumer's tables.
+create table if not exists inbox (
+    consumer text not null,
+    event_id varchar(26) not null,
+    accepted_at timestamptz not null default now(),
+    primary key (consumer, event_id)
+);
+create table if not exists notifications (
+    event_id varchar(26) not null,
+    account_id text not null,
+    text text not null
+);

@@ -1,8 +1,10 @@
 //! `cargo xtask controls`: puts faults that were found back, one at a time, where an ordinary test must catch them. Those of which
 //! `simulate --controls` plays the scene are there.
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Instant;
+
+use crate::cargo_command;
 
 /// A fault by its name in `crates/core/src/faults.rs`, and the test that must fail with it: which of cargo's targets, and its name.
 struct Control {
@@ -91,8 +93,7 @@ pub(crate) fn run(names: &[&str]) -> std::io::Result<bool> {
 
 impl Control {
     fn passes(&self, put_back: bool) -> std::io::Result<bool> {
-        let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-        let mut test = Command::new(cargo);
+        let mut test = cargo_command();
         // The whole workspace: that is how the faults are compiled in.
         test.args(["test", "--quiet", "--workspace", "--no-fail-fast"]).args(self.target).args(["--", self.test]);
         if put_back {

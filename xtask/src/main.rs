@@ -1,10 +1,11 @@
-//! Developer tasks: `cargo xtask test | lint | docs | deb | services | matrix | simulate | stress | faults | soak | bench`.
+//! Developer tasks: `cargo xtask test | lint | docs | package | deb | services | matrix | simulate | stress | faults | soak | bench`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "its output is its purpose")]
 
 mod controls;
 mod deb;
 mod matrix;
+mod package;
 mod services;
 mod tests;
 
@@ -13,6 +14,8 @@ use std::process::{Command, ExitCode};
 const USAGE: &str = "usage:
   cargo xtask lint                        format and lints, warnings are errors; the program also with each feature alone
   cargo xtask docs                        writes the lists of keys and commands and the schema in docs/ anew
+  cargo xtask package                     packs the published crates as for a registry, uploads nothing; checks what they
+                                          include and say, and the rust-version that the dependencies need
   cargo xtask deb [--profile NAME]        a Debian package of the program (default profile: release), in target/debian
   cargo xtask test [quick|NAME…] [--record] [-- ARGS]
                                           what ./run test calls: builds the tests, starts the servers they need, runs the test programs side by
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
                     &write,
                 )
         }
+        ["package"] => said(package::check()),
         ["deb"] => deb::package("release"),
         ["deb", "--profile", profile] => deb::package(profile),
         ["services", "up", names @ ..] => said(services::up(names).map(|()| true)),
@@ -64,7 +68,7 @@ fn main() -> ExitCode {
         ["services", "status"] => said(services::status()),
         // A program of its own: this one needs no client.
         ["simulate", rest @ ..] => {
-            cargo(&[&["run", "--quiet", "--package", "postroom-simulation", "--"][..], rest].concat())
+            cargo(&[&["run", "--quiet", "--package", "postroom-schedules", "--"][..], rest].concat())
         }
         ["test", "--needs", names @ ..] => said(tests::needs(names)),
         ["test", args @ ..] => said(tests::run(args)),
@@ -150,13 +154,23 @@ fn said(done: std::io::Result<bool>) -> bool {
     })
 }
 
+/// The cargo that started this, without the variables that describe xtask: build scripts would run again because of them.
+pub(crate) fn cargo_command() -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")) {
+            cargo.env_remove(name);
+        }
+    }
+    cargo
+}
+
 fn cargo(args: &[&str]) -> bool {
     cargo_with(args, &[])
 }
 
 fn cargo_with(args: &[&str], env: &[(&str, &str)]) -> bool {
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    match Command::new(cargo).args(args).envs(env.iter().copied()).status() {
+    match cargo_command().args(args).envs(env.iter().copied()).status() {
         Ok(status) => status.success(),
         Err(error) => {
             eprintln!("error: cargo {} cannot be started: {error}", args.join(" "));

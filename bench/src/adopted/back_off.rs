@@ -5,7 +5,7 @@ use super::{ROUNDS, holdco, payments};
 use crate::postgres::Server;
 use crate::rounds::Rounds;
 
-const NOWHERE: &str = "to = { noop = {} }\n";
+const NOWHERE: &str = "to = { noop = {} }\nallow_discard = true\n";
 
 pub(super) async fn run(server: &Server) {
     let file = |name: &str| format!("[[route]]\nname = \"{name}\"\n{NOWHERE}");
@@ -34,9 +34,9 @@ pub(super) async fn run(server: &Server) {
     show("payments", &rounds);
 }
 
-/// What a failed try leaves: the table has no column for the next one.
-const IN_BACK_OFF: &str = "insert into postroom.sidecar (layout, row_id, event_id, state, due, attempts, code, error, since) \
-     select (select distinct layout from postroom.adopted_route), id, id, 'retrying', now() + interval '1 hour', 3, 'bench', 'bench', now() \
+/// What a failed try partitions: the table has no column for the next one.
+const IN_BACK_OFF: &str = "insert into postroom.sidecar (mapping, row_id, event_id, state, due, attempts, code, error, since) \
+     select (select distinct mapping from postroom.adopted_route), id, id, 'retrying', now() + interval '1 hour', 3, 'bench', 'bench', now() \
      from outbox order by created_at limit 100";
 
 fn show(what: &str, rounds: &Rounds) {

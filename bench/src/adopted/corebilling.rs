@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use postroom_core::{Budget, Limits, Receipt, RelayIdentity, RouteDefinition, Settlement, Source, Verdict, new_id};
+use postroom_core::{Budget, Limits, Receipt, RelayIdentity, RouteSpec, Settlement, Source, Verdict, new_id};
 use postroom_server::config::load_store;
 use postroom_server::stores::open;
 
@@ -27,7 +27,7 @@ async fn polls(system: &System, what: &str, count: usize) {
         version: "bench".to_owned(),
         lease: Duration::from_mins(1),
     };
-    let source = store.source(&relay, &RouteDefinition::new("corebilling")).await.unwrap();
+    let source = store.source(&relay, &RouteSpec::new("corebilling")).await.unwrap();
     let mut times = Vec::with_capacity(count);
     for _ in 0..count {
         times.push(poll(source.as_ref()).await);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lapin::options::{ConfirmSelectOptions, QueuePurgeOptions};
 use lapin::{Channel, Connection, ConnectionProperties};
-use postroom_conformance::servers::Servers;
+use postroom_testbed::Servers;
 
 use super::ROUNDS;
 use super::system::System;
@@ -38,7 +38,7 @@ pub(super) async fn run(server: &Server, servers: &Servers) {
     compare("RabbitMQ", &system, worker(To::RabbitMq(channel.clone(), "holdco.events")), SLOW_ROWS, Some(&channel))
         .await;
 
-    let nowhere = "[[route]]\nname = \"holdco\"\nto = { noop = {} }\n";
+    let nowhere = "[[route]]\nname = \"holdco\"\nto = { noop = {} }\nallow_discard = true\n";
     let system = System::new(server, "holdco", &[], nowhere).await;
     compare("noop", &system, worker(To::Nowhere), ROWS, None).await;
 }

@@ -12,7 +12,7 @@ mod worker;
 
 use std::process::ExitCode;
 
-use postroom_conformance::servers::Servers;
+use postroom_testbed::Servers;
 
 use crate::postgres::Server;
 

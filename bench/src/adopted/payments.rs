@@ -1,6 +1,6 @@
 //! `outbox` with `published_at`, in order per aggregate, to Kafka.
 
-use postroom_conformance::servers::Servers;
+use postroom_testbed::Servers;
 use rdkafka::ClientConfig;
 
 use super::ROUNDS;

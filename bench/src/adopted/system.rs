@@ -90,8 +90,8 @@ impl RouteObserver for Counter {
     }
 
     fn health(&self, health: &RouteHealth) {
-        if !health.note.is_empty() {
-            println!("  the route is {}: {}", health.state.as_str(), health.note);
+        if !health.message.is_empty() {
+            println!("  the route is {}: {}", health.state.as_str(), health.message);
         }
     }
 }

@@ -6,9 +6,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use postroom_conformance::servers::program;
 use postroom_core::{Event, JSON};
-use postroom_postgres::{Postgres, Statement, Value};
+use postroom_postgres::{PostgresStore, Statement, Value};
+use postroom_testbed::program;
 use sqlx::{Executor, PgPool};
 
 use super::{Server, median};
@@ -112,7 +112,7 @@ struct Script {
 }
 
 impl Script {
-    fn new(store: &Postgres, name: &str) -> Self {
+    fn new(store: &PostgresStore, name: &str) -> Self {
         let payload = format!("{{\"x\":\"{}\"}}", "p".repeat(292));
         let made = |key: u32| Event::new("order.placed").key(key.to_string()).bytes(JSON, payload.clone());
         let mut values = Vec::new();

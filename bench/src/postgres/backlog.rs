@@ -32,7 +32,7 @@ pub(crate) async fn run(server: &Server, events: i32) {
     for (args, target) in [
         (&["event", "show", id.as_str()][..], "target ≤ 50 ms"),
         (&["status"], "target ≤ 100 ms"),
-        (&["audit"], "no target"),
+        (&["verify"], "no target"),
         (&["key", "ls", "--blocked"], "no target"),
         (&["dead", "ls"], "no target"),
         (&["store", "stats"], "no target"),
@@ -72,13 +72,13 @@ async fn ask(folder: &Path, id: &str, events: i32) {
         "/keys",
         "/dead",
         "/dead/groups",
-        "/routes/out/minutes",
+        "/routes/out/throughput",
         "/replays",
         "/inbox",
         "/inbox?consumer=mailer",
         "/inbox?consumer=nobody",
         "/actions",
-        "/audit",
+        "/verify",
     ] {
         let (mut took, mut said) = (Vec::new(), 0);
         for _ in 0..15 {

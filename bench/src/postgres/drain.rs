@@ -3,9 +3,8 @@
 use std::time::{Duration, Instant};
 
 use futures_util::TryStreamExt;
-use postroom_core::{RouteDefinition, Start};
-use postroom_postgres::Postgres;
-use postroom_relay::{Noop, Relay, RelayOptions, RouteRun};
+use postroom_postgres::PostgresStore;
+use postroom_relay::{Noop, Relay, RelayOptions, Route};
 use sqlx::postgres::PgPoolCopyExt;
 use sqlx::{Connection, Executor, PgConnection, PgPool};
 
@@ -42,7 +41,7 @@ pub(crate) async fn run(server: &Server) {
 
 /// The plain drain against one while a transaction pins the horizon, and one of a log with rollbacks in it while a writer
 /// is idle in another database.
-async fn held_up(server: &Server, store: &Postgres, pool: &PgPool) {
+async fn held_up(server: &Server, store: &PostgresStore, pool: &PgPool) {
     let (other, other_pool) = server.store("rollbacks").await;
     fill_with_rollbacks(&other_pool, EVENTS).await;
     let (mut pinned, mut rolled_back) = (Vec::new(), Vec::new());
@@ -99,7 +98,7 @@ async fn fill_with_rollbacks(pool: &PgPool, events: i32) {
 
 async fn append(connection: &mut PgConnection, from: i32, events: i32) {
     let text = "with s as materialized (select pg_current_xact_id()::text::int8 as x) \
-         insert into postroom.log (seg, lane, tx, seq, occurred_at, id, type, key, payload) \
+         insert into postroom.log (partition, lane, tx, seq, occurred_at, id, type, key, payload) \
          select extract(epoch from clock_timestamp())::int8 / 86400 % 10, \
            (hashtextextended('order-' || g % 10000, 0) & 9223372036854775807) % 16, s.x, nextval('postroom.log_seq'), \
            clock_timestamp(), postroom.uuid7(), 'order.placed', 'order-' || g % 10000, convert_to('{\"x\":\"' || repeat('p', 292) || '\"}', 'UTF8') \
@@ -123,11 +122,10 @@ async fn copy(pool: &PgPool) -> Duration {
     start.elapsed()
 }
 
-async fn drain(store: &Postgres, route: &str, in_flight_max: usize) -> Duration {
-    let route = RouteDefinition::new(route).starting(Start::Beginning);
-    let options = RelayOptions { drain: true, retention: None, in_flight_max, ..RelayOptions::default() };
+async fn drain(store: &PostgresStore, route: &str, in_flight_max: usize) -> Duration {
+    let route = Route::named(route).from_beginning().to(Noop);
+    let options = RelayOptions::default().drain(true).retention(None).in_flight_max(in_flight_max);
     let start = Instant::now();
-    let run = RouteRun::new(store.clone(), route, Noop);
-    Relay::new(options).serve(run).run(std::future::pending()).await.unwrap();
+    Relay::new(store.clone()).options(options).route(route).run(std::future::pending()).await.unwrap();
     start.elapsed()
 }

@@ -40,7 +40,7 @@ pub(crate) async fn run(server: &Server) {
 /// What the least takes that looks as often as a relay: the shares of this process and of the server.
 async fn bare_loop(server: &Server, pool: &PgPool) -> (f64, f64) {
     let mut conn = pool.acquire().await.unwrap();
-    let looking = tokio::spawn(async move {
+    let poll = tokio::spawn(async move {
         loop {
             sqlx::query("select 1").execute(&mut *conn).await.unwrap();
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -49,7 +49,7 @@ async fn bare_loop(server: &Server, pool: &PgPool) -> (f64, f64) {
     let (before, start) = (cpu(std::process::id()), Instant::now());
     let served = server_share(server, pool).await;
     let own = (cpu(std::process::id()) - before) / start.elapsed().as_secs_f64() * 100.0;
-    looking.abort();
+    poll.abort();
     (own, served)
 }
 

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use postroom_core::{Event, Failure, JSON, Outbox, RouteDefinition};
-use postroom_postgres::Postgres;
-use postroom_relay::{Handlers, Incoming, Relay, RelayOptions, RouteRun};
+use postroom_core::{Event, Failure, JSON, Outbox};
+use postroom_postgres::PostgresStore;
+use postroom_relay::{Handlers, Incoming, Relay, RelayOptions, Route};
 use tokio::sync::oneshot;
 
 use super::Server;
@@ -38,11 +38,9 @@ pub(crate) async fn run(server: &Server) {
             async { Ok::<(), Failure>(()) }
         });
         let (stop, stopped) = oneshot::channel();
-        let relay = Relay::new(RelayOptions { retention: None, ..RelayOptions::default() }).serve(RouteRun::new(
-            store.clone(),
-            RouteDefinition::new("bench"),
-            handlers,
-        ));
+        let relay = Relay::new(store.clone())
+            .options(RelayOptions::default().retention(None))
+            .route(Route::named("bench").to(handlers));
         let relay = tokio::spawn(relay.run(async move { stopped.await.unwrap() }));
         warm_up(&store, &handled).await;
         let before = server.spent(&pool).await;
@@ -66,7 +64,7 @@ pub(crate) async fn run(server: &Server) {
 }
 
 /// Until the relay has its lanes and has delivered something.
-async fn warm_up(store: &Postgres, handled: &Times) {
+async fn warm_up(store: &PostgresStore, handled: &Times) {
     while handled.lock().unwrap().is_empty() {
         append(store).await;
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -74,7 +72,7 @@ async fn warm_up(store: &Postgres, handled: &Times) {
 }
 
 /// Commits evenly spread over time, each noted when the server has confirmed it.
-async fn produce(store: &Postgres, committed: &Times, producer: Producer) {
+async fn produce(store: &PostgresStore, committed: &Times, producer: Producer) {
     let start = tokio::time::Instant::now();
     let every = Duration::from_secs(1) / (PER_SECOND / PRODUCERS);
     let producers = (0..PRODUCERS).map(|n| {
@@ -96,7 +94,7 @@ async fn produce(store: &Postgres, committed: &Times, producer: Producer) {
     }
 }
 
-async fn append(store: &Postgres) -> String {
+async fn append(store: &PostgresStore) -> String {
     let payload = format!("{{\"x\":\"{}\"}}", "p".repeat(292));
     let event = Event::new("order.placed").key(format!("order-{}", fastrand::u32(..10_000))).bytes(JSON, payload);
     let mut tx = store.begin().await.unwrap();

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use postroom_core::{Failure, RouteDefinition};
-use postroom_relay::{Handlers, Incoming, Relay, RelayOptions, RouteRun};
+use postroom_core::Failure;
+use postroom_relay::{Handlers, Incoming, Relay, RelayOptions, Route};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, PgPool};
 use tokio::sync::oneshot;
 
@@ -15,8 +15,8 @@ const OPEN: usize = 50;
 /// Numbers that nobody used, on top of the log's.
 const GAP: i64 = 10_000_000;
 
-/// When the handler saw which key.
-type Seen = Arc<Mutex<Vec<(String, Instant)>>>;
+/// Keys that the handler received, with the times.
+type Arrivals = Arc<Mutex<Vec<(String, Instant)>>>;
 
 pub(crate) async fn run(server: &Server, events: i32) {
     let (store, pool) = server.store("open").await;
@@ -27,7 +27,7 @@ pub(crate) async fn run(server: &Server, events: i32) {
     for n in 1..OPEN {
         open.push(begin(server, n).await);
     }
-    let seen = Seen::default();
+    let seen = Arrivals::default();
     let noted = seen.clone();
     let handlers = Handlers::new().on("*", "clock", move |incoming: Incoming| {
         noted.lock().unwrap().push((incoming.event.key.clone().unwrap_or_default(), Instant::now()));
@@ -35,11 +35,9 @@ pub(crate) async fn run(server: &Server, events: i32) {
     });
     let (stop, stopped) = oneshot::channel();
     let started = Instant::now();
-    let relay = Relay::new(RelayOptions { retention: None, ..RelayOptions::default() }).serve(RouteRun::new(
-        store.clone(),
-        RouteDefinition::new("bench"),
-        handlers,
-    ));
+    let relay = Relay::new(store.clone())
+        .options(RelayOptions::default().retention(None))
+        .route(Route::named("bench").to(handlers));
     let relay = tokio::spawn(relay.run(async move { stopped.await.unwrap() }));
     // It starts with what comes after its registration.
     while sqlx::query_scalar::<_, i64>("select count(*) from postroom.checkpoint").fetch_one(&pool).await.unwrap() == 0
@@ -88,7 +86,7 @@ async fn append(pool: &PgPool, key: &str) {
 }
 
 /// When the handler saw this key; waits for it.
-async fn until(seen: &Seen, key: &str) -> Instant {
+async fn until(seen: &Arrivals, key: &str) -> Instant {
     loop {
         let when = seen.lock().unwrap().iter().find(|(one, _)| one == key).map(|(_, when)| *when);
         if let Some(when) = when {

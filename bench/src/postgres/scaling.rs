@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use postroom_core::{Capabilities, Outbound, Receipt, RouteDefinition, Start, Transport};
-use postroom_relay::{Relay, RelayOptions, RouteRun};
+use postroom_core::{Capabilities, Outbound, Receipt, Transport};
+use postroom_relay::{Relay, RelayOptions, Route};
 use sqlx::PgPool;
 use tokio::sync::watch;
 
@@ -48,11 +48,10 @@ async fn rate(server: &Server, pool: &PgPool, relays: usize, route: &str) -> (f6
     let (stop, delivered) = (watch::Sender::new(()), Arc::new(AtomicU64::new(0)));
     let mut running = Vec::new();
     for _ in 0..relays {
-        let options = RelayOptions { retention: None, in_flight_max: IN_FLIGHT_MAX, ..RelayOptions::default() };
-        let definition = RouteDefinition::new(route).starting(Start::Beginning);
-        let run = RouteRun::new(server.open("scaling").await, definition, Later(delivered.clone()));
+        let options = RelayOptions::default().retention(None).in_flight_max(IN_FLIGHT_MAX);
+        let route = Route::named(route).from_beginning().to(Later(delivered.clone()));
         let mut stopped = stop.subscribe();
-        let relay = Relay::new(options).serve(run);
+        let relay = Relay::new(server.open("scaling").await).options(options).route(route);
         running.push(tokio::spawn(relay.run(async move { stopped.changed().await.unwrap() })));
     }
     while !shared_out(pool, route, relays).await {

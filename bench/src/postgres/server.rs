@@ -1,8 +1,8 @@
 //! The server under test: a database per benchmark, and what it spends.
 
-use postroom_conformance::servers::State;
 use postroom_core::Store;
-use postroom_postgres::{Postgres, PostgresOptions};
+use postroom_postgres::{PostgresOptions, PostgresStore};
+use postroom_testbed::State;
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, PgPool};
 
 /// A PostgreSQL server.
@@ -63,19 +63,19 @@ impl Server {
     }
 
     /// An empty store in a database of its own, `bench_NAME`.
-    pub(crate) async fn store(&self, name: &str) -> (Postgres, PgPool) {
+    pub(crate) async fn store(&self, name: &str) -> (PostgresStore, PgPool) {
         let database = format!("bench_{name}");
         self.sql(format!("drop database if exists {database} with (force)")).await;
         self.sql(format!("create database {database}")).await;
         let options = PostgresOptions::new("main", self.url(&database));
-        let empty = Postgres::open_unmigrated(options).await.unwrap();
+        let empty = PostgresStore::open_unmigrated(options).await.unwrap();
         empty.schema().unwrap().up().await.unwrap();
         (self.open(name).await, PgPool::connect(&self.url(&database)).await.unwrap())
     }
 
     /// The same store once more, with connections of its own.
-    pub(crate) async fn open(&self, name: &str) -> Postgres {
-        Postgres::open(PostgresOptions::new("main", self.url(&format!("bench_{name}")))).await.unwrap()
+    pub(crate) async fn open(&self, name: &str) -> PostgresStore {
+        PostgresStore::open(PostgresOptions::new("main", self.url(&format!("bench_{name}")))).await.unwrap()
     }
 
     /// Removes what benchmarks made: they fill disks.

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use postroom_conformance::servers::{Servers, brokers, run as run_to_end};
 use postroom_core::Transport;
 use postroom_core::envelope::Binding;
 use postroom_kafka::{Kafka, KafkaOptions};
+use postroom_testbed::{Servers, brokers, run as run_to_end};
 
 use super::{encoder, relayed, template, unique, warm};
 use crate::rounds::Rounds;

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use postroom_conformance::servers::{Database, Servers};
+use postroom_admin::ManagedStore as _;
 use postroom_core::envelope::Binding;
-use postroom_core::{Capabilities, Event, JSON, Outbound, Outbox, Outcome, RouteDefinition, Start, Store, Transport};
+use postroom_core::{Capabilities, Event, JSON, Outbound, Outbox, Outcome, RouteSpec, StartFrom, Store, Transport};
 use postroom_kafka::{Kafka, KafkaOptions};
-use postroom_postgres::{Postgres, PostgresOptions};
-use postroom_relay::{Relay, RelayOptions, RouteRun};
+use postroom_postgres::{PostgresOptions, PostgresStore};
+use postroom_relay::{Relay, RelayOptions, Route};
+use postroom_testbed::{Database, Servers};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{encoder, payload, template};
@@ -24,7 +25,7 @@ type Times = Arc<Mutex<HashMap<String, Instant>>>;
 
 pub(crate) async fn run(servers: &Servers) {
     let database = Database::create(servers).await;
-    Postgres::open_unmigrated(PostgresOptions::new("main", database.url()))
+    PostgresStore::open_unmigrated(PostgresOptions::new("main", database.url()))
         .await
         .unwrap()
         .schema()
@@ -32,18 +33,18 @@ pub(crate) async fn run(servers: &Servers) {
         .up()
         .await
         .unwrap();
-    let store = Postgres::open(PostgresOptions::new("main", database.url())).await.unwrap();
+    let store = PostgresStore::open(PostgresOptions::new("main", database.url())).await.unwrap();
     let broker = format!("127.0.0.1:{}", servers.site("kafka").port);
     let topic = super::kafka::topic(&broker);
     let acked = Times::default();
     let kafka = Kafka::new("bench", KafkaOptions::new(vec![broker], template(&topic)), encoder(Binding::Kafka));
     let transport = Clocked { inner: Arc::new(kafka), acked: acked.clone() };
-    let route = RouteDefinition::new("bench").starting(Start::Beginning);
-    store.desk().register(std::slice::from_ref(&route)).await.unwrap();
+    let route = RouteSpec::new("bench").start_from(StartFrom::Beginning);
+    store.admin().register(std::slice::from_ref(&route)).await.unwrap();
 
     let (stop, stopped) = oneshot::channel();
-    let options = RelayOptions { retention: None, ..RelayOptions::default() };
-    let relay = Relay::new(options).serve(RouteRun::new(store.clone(), route, transport));
+    let options = RelayOptions::default().retention(None);
+    let relay = Relay::new(store.clone()).options(options).route(Route::from_spec(route).to(transport));
     let relay = tokio::spawn(relay.run(async move { stopped.await.unwrap() }));
     let committed = Times::default();
     produce(&store, &committed, 1).await;
@@ -69,7 +70,7 @@ pub(crate) async fn run(servers: &Servers) {
 }
 
 /// Events per second from the first commit to the last acknowledgement while everybody commits as fast as they can.
-async fn flood(store: &Postgres, acked: &Times) -> f64 {
+async fn flood(store: &PostgresStore, acked: &Times) -> f64 {
     let start = Instant::now();
     let committed = Times::default();
     let mut producers = tokio::task::JoinSet::new();
@@ -92,7 +93,7 @@ fn event() -> Event {
 }
 
 /// Transactions evenly spread over time; the relay has to find them.
-async fn produce(store: &Postgres, committed: &Times, per_second: usize) {
+async fn produce(store: &PostgresStore, committed: &Times, per_second: usize) {
     let start = tokio::time::Instant::now();
     let transactions = (per_second * SECONDS / TOGETHER).max(1);
     let every = Duration::from_secs(SECONDS as u64) / u32::try_from(transactions).unwrap();
@@ -106,7 +107,7 @@ async fn produce(store: &Postgres, committed: &Times, per_second: usize) {
 }
 
 /// One transaction, noted when the server has confirmed it.
-async fn commit(store: &Postgres, committed: &Times) {
+async fn commit(store: &PostgresStore, committed: &Times) {
     let events: Vec<Event> = (0..TOGETHER).map(|_| event()).collect();
     let mut tx = store.begin().await.unwrap();
     // Not woken: a relay in another process is not either.

@@ -3,9 +3,10 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use postroom_conformance::servers::{Database, Servers};
-use postroom_core::{Event, JSON, Store};
-use postroom_postgres::{Postgres, PostgresOptions};
+use postroom_admin::ManagedStore as _;
+use postroom_core::{Event, JSON};
+use postroom_postgres::{PostgresOptions, PostgresStore};
+use postroom_testbed::{Database, Servers};
 
 use super::{payload, unique};
 use crate::process::{binary, rss_mb, stop};
@@ -61,16 +62,16 @@ to = {{ webhook = {{ url = "http://127.0.0.1:{port}/hook", concurrency = 32 }} }
     };
     assert!(program().args(["store", "migrate", "up"]).status().unwrap().success());
     let mut relay = program().args(["relay", "run"]).stderr(Stdio::null()).spawn().unwrap();
-    let store = Postgres::open(PostgresOptions::new("main", database.url())).await.unwrap();
-    let desk = store.desk();
+    let store = PostgresStore::open(PostgresOptions::new("main", database.url())).await.unwrap();
+    let admin = store.admin();
     for _ in 0..COUNT / 5_000 {
         let event = |n: usize| Event::new("bench.event").key(format!("key-{n}")).bytes(JSON, payload());
-        desk.append(&(0..5_000).map(event).collect::<Vec<_>>()).await.unwrap();
+        admin.append(&(0..5_000).map(event).collect::<Vec<_>>()).await.unwrap();
     }
     let mut most = 0.0_f64;
     loop {
         most = most.max(rss_mb(&relay));
-        let routes = desk.routes().await.unwrap();
+        let routes = admin.routes().await.unwrap();
         if routes.len() == 5 && routes.iter().all(|route| route.status.delivered >= COUNT as u64) {
             break;
         }

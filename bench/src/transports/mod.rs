@@ -15,11 +15,14 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use postroom_conformance::servers::Servers;
+use postroom_admin::ManagedStore as _;
 use postroom_core::envelope::{Binding, Encoder, Format};
-use postroom_core::{Delivery, Event, JSON, RouteDefinition, RouteHealth, Start, Store, Template, Transport, Verdict};
-use postroom_memory::Memory;
-use postroom_relay::{Observer, Relay, RelayOptions, RouteObserver, RouteRun};
+use postroom_core::{
+    Delivery, Event, JSON, RetryPolicy, RouteHealth, RouteSpec, StartFrom, Template, Transport, Verdict,
+};
+use postroom_memory::MemoryStore;
+use postroom_relay::{Observer, Relay, RelayOptions, Route, RouteObserver};
+use postroom_testbed::Servers;
 
 pub(crate) use kafka::create_topic;
 
@@ -81,29 +84,35 @@ fn unique(name: &str) -> String {
 async fn relayed(transport: Arc<dyn Transport>, count: usize, keys: usize) -> f64 {
     let store = filled(count, keys).await;
     let last = Arc::new(Last(Mutex::new(Instant::now())));
-    let options = RelayOptions { drain: true, retention: None, in_flight_max: WINDOW, ..RelayOptions::default() };
-    let mut route = RouteRun::new(store.clone(), definition(), Shared(transport));
-    route.retry.attempts = 1;
+    let options = RelayOptions::default().drain(true).retention(None).in_flight_max(WINDOW);
+    let retry = RetryPolicy::default().attempts(1);
+    let route = Route::from_spec(definition()).retry(retry).to(Shared(transport));
     let start = Instant::now();
-    Relay::new(options).observer(last.clone()).serve(route).run(std::future::pending()).await.unwrap();
+    Relay::new(store.clone())
+        .options(options)
+        .observer(last.clone())
+        .route(route)
+        .run(std::future::pending())
+        .await
+        .unwrap();
     let took = last.0.lock().unwrap().duration_since(start);
-    let status = store.desk().routes().await.unwrap().remove(0).status;
-    assert_eq!((status.delivered, status.dead), (count as u64, 0), "{}", status.note);
+    let status = store.admin().routes().await.unwrap().remove(0).status;
+    assert_eq!((status.delivered, status.dead), (count as u64, 0), "{}", status.message);
     count as f64 / took.as_secs_f64()
 }
 
-fn definition() -> RouteDefinition {
-    RouteDefinition::new("bench").starting(Start::Beginning)
+fn definition() -> RouteSpec {
+    RouteSpec::new("bench").start_from(StartFrom::Beginning)
 }
 
-async fn filled(count: usize, keys: usize) -> Memory {
-    let store = Memory::new();
-    let desk = store.desk();
-    desk.register(&[definition()]).await.unwrap();
+async fn filled(count: usize, keys: usize) -> MemoryStore {
+    let store = MemoryStore::new();
+    let admin = store.admin();
+    admin.register(&[definition()]).await.unwrap();
     let payload = payload();
     for start in (0..count).step_by(10_000) {
         let event = |n: usize| Event::new("bench.event").key(format!("key-{}", n % keys)).bytes(JSON, payload.clone());
-        desk.append(&(start..count.min(start + 10_000)).map(event).collect::<Vec<_>>()).await.unwrap();
+        admin.append(&(start..count.min(start + 10_000)).map(event).collect::<Vec<_>>()).await.unwrap();
     }
     store
 }
@@ -124,8 +133,8 @@ impl RouteObserver for Last {
     }
 
     fn health(&self, health: &RouteHealth) {
-        if !health.note.is_empty() {
-            println!("  the route is {}: {}", health.state.as_str(), health.note);
+        if !health.message.is_empty() {
+            println!("  the route is {}: {}", health.state.as_str(), health.message);
         }
     }
 }
@@ -144,7 +153,7 @@ impl Transport for Shared {
         self.0.deliver(batch).await;
     }
 
-    async fn check(&self) -> Vec<postroom_core::Finding> {
+    async fn check(&self) -> Vec<postroom_core::Diagnostic> {
         self.0.check().await
     }
 

@@ -7,10 +7,10 @@ use std::time::Instant;
 
 use async_nats::HeaderMap;
 use async_nats::jetstream::{self, stream};
-use postroom_conformance::servers::Servers;
 use postroom_core::envelope::Binding;
 use postroom_core::{SecretUrl, Transport};
 use postroom_nats::{Nats, NatsOptions};
+use postroom_testbed::Servers;
 
 use super::{encoder, payload, per_second, relayed, template, unique, warm};
 use crate::rounds::Rounds;
@@ -27,8 +27,8 @@ pub(crate) async fn run(servers: &Servers) {
     let name = unique("bench");
     let config = stream::Config { name: name.clone(), subjects: vec![name.clone()], ..stream::Config::default() };
     let stream = context.create_stream(config).await.unwrap();
-    let options =
-        NatsOptions { stream: Some(name.clone()), ..NatsOptions::new(vec![SecretUrl::new(&url)], template(&name)) };
+    let mut options = NatsOptions::new(vec![SecretUrl::new(&url)], template(&name));
+    options.stream = Some(name.clone());
     let nats: Arc<dyn Transport> = Arc::new(Nats::new("bench", options, encoder(Binding::Nats)));
     warm(&nats).await;
     let (mut rounds, mut hot) = (Rounds::default(), Rounds::default());

@@ -10,10 +10,10 @@ use lapin::options::{
 };
 use lapin::types::FieldTable;
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties, ExchangeKind};
-use postroom_conformance::servers::Servers;
 use postroom_core::envelope::Binding;
 use postroom_core::{SecretUrl, Transport};
 use postroom_rabbitmq::{RabbitMq, RabbitMqOptions};
+use postroom_testbed::Servers;
 
 use super::{encoder, payload, per_second, relayed, template, unique, warm};
 use crate::rounds::Rounds;

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use postroom_conformance::servers::Servers;
 use postroom_core::envelope::Binding;
 use postroom_core::{SecretUrl, Transport};
 use postroom_redis::{Redis, RedisOptions};
+use postroom_testbed::Servers;
 use redis::aio::MultiplexedConnection;
 
 use super::{encoder, payload, per_second, relayed, template, unique, warm};

@@ -26,13 +26,11 @@ pub(crate) async fn run() {
     let url = format!("http://{}/hook", listener.local_addr().unwrap());
     let receiver = Router::new().route("/hook", post(|_: axum::body::Bytes| async { StatusCode::NO_CONTENT }));
     let serving = tokio::spawn(async move { axum::serve(listener, receiver).await });
-    let options = WebhookOptions {
-        https_only: false,
-        allow_networks: vec!["127.0.0.0/8".parse().unwrap()],
-        keys: vec![SigningKey::parse("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap()],
-        concurrency: CONCURRENCY,
-        ..WebhookOptions::new(url.parse().unwrap())
-    };
+    let mut options = WebhookOptions::new(url.parse().unwrap());
+    options.https_only = false;
+    options.allow_networks = vec!["127.0.0.0/8".parse().unwrap()];
+    options.keys = vec![SigningKey::parse("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap()];
+    options.concurrency = CONCURRENCY;
     let webhook: Arc<dyn Transport> = Arc::new(Webhook::new("bench", options, encoder(Binding::Http)));
     warm(&webhook).await;
     let (mut rounds, mut hot) = (Rounds::default(), Rounds::default());

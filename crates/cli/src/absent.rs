@@ -1,4 +1,4 @@
-//! Commands that this build was made without: they are not listed, and asking for one says which feature brings it.
+//! Commands that this build lacks: they are not listed, and running one prints the feature that adds it.
 
 use std::ffi::OsString;
 
@@ -7,7 +7,7 @@ use postroom_server::config::absent;
 
 use crate::exit::{Exit, Failed};
 
-/// A command that not every build has.
+/// Command that not every build has.
 #[derive(Debug)]
 struct Part {
     command: &'static str,
@@ -30,12 +30,12 @@ static PARTS: &[Part] = &[
     part("man", "manual", cfg!(feature = "manual")),
 ];
 
-/// The tree with those commands in it, whatever is said to them.
+/// Adds the missing commands to the tree; they accept any arguments.
 pub(crate) fn known(tree: Command) -> Command {
     known_of(PARTS, tree)
 }
 
-/// Fails when one of them is asked for.
+/// Fails if the command is missing in this build.
 pub(crate) fn refuse(asked: &ArgMatches) -> Result<(), Failed> {
     refuse_of(PARTS, asked)
 }

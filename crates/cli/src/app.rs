@@ -1,66 +1,74 @@
-//! What every command starts from: its global options, the configuration, an open store.
+//! Context of every command: its global options, the configuration, an open store.
 
 use std::sync::Arc;
 
-use postroom_core::view::RouteDetail;
-use postroom_core::{Desk, RouteDefinition, Store};
+use postroom_admin::view::RouteDetail;
+use postroom_admin::{Admin, ManagedStore};
+use postroom_core::{Event, Filter, Pattern, RouteSpec};
 use postroom_server::config::{self, Config, ConfigError, Sources, StoreConfig};
 use postroom_server::{status, stores};
 
-use crate::args::{Global, StoreArg};
 use crate::exit::{Exit, Failed, Problem};
+use crate::options::{Global, StoreArg};
 use crate::output::Format;
 use crate::suggest;
 
-/// One run of the program.
+/// Run of the program.
 #[derive(Debug)]
 pub(crate) struct App {
-    /// The options every command takes.
+    /// Options of every command.
     pub(crate) global: Global,
 }
 
 impl App {
-    /// The configuration, or everything that is wrong with it.
+    /// Loads the configuration, or reports every error in it.
     pub(crate) fn config(&self) -> Result<Config, Failed> {
         Ok(self.load(Vec::new())?)
     }
 
-    /// The same with what the command's own flags say: keys and values.
+    /// Loads a configuration that must have stores: without one, an empty answer would look like good news.
+    pub(crate) fn config_with_stores(&self) -> Result<Config, Failed> {
+        let config = self.config()?;
+        config.require_stores()?;
+        Ok(config)
+    }
+
+    /// Loads the configuration with keys and values from the command's own flags.
     pub(crate) fn load(&self, flags: Vec<(String, String)>) -> Result<Config, ConfigError> {
         config::load(&Sources::of_process(self.global.config.clone(), self.global.preset.clone(), flags))
     }
 
-    /// Whether a person reads the output.
+    /// Reports whether the output is a table for people.
     pub(crate) fn is_table(&self) -> bool {
-        self.global.output == Format::Table
+        matches!(self.global.output, Format::Table | Format::Wide)
     }
 
-    /// Opens the store that is meant.
+    /// Opens the selected store.
     pub(crate) async fn open(&self, config: &Config, store: &StoreArg) -> Result<Opened, Failed> {
         open(config, meant(config, store)?).await
     }
 }
 
-/// The store that is meant.
+/// Returns the selected store, or the only one.
 pub(crate) fn meant<'c>(config: &'c Config, store: &StoreArg) -> Result<&'c StoreConfig, Failed> {
     Ok(config.store(store.store.as_deref())?)
 }
 
-/// An open store.
+/// Open store.
 pub(crate) struct Opened {
-    store: Arc<dyn Store>,
-    configured: Vec<RouteDefinition>,
+    store: Arc<dyn ManagedStore>,
+    configured: Vec<RouteSpec>,
 }
 
 impl Opened {
-    /// What commands ask.
-    pub(crate) fn desk(&self) -> Arc<dyn Desk> {
-        self.store.desk()
+    /// Returns the admin interface of the store.
+    pub(crate) fn admin(&self) -> Arc<dyn Admin> {
+        self.store.admin()
     }
 
-    /// A registered route, or an error that names the nearest.
+    /// Returns a registered route, or an error that names the nearest one.
     pub(crate) async fn route(&self, name: &str) -> Result<RouteDetail, Failed> {
-        let routes = self.desk().routes().await?;
+        let routes = self.admin().routes().await?;
         let mut known: Vec<String> = routes.iter().map(|r| r.status.route.clone()).collect();
         if let Some(route) = routes.into_iter().find(|r| r.status.route == name) {
             return Ok(route);
@@ -74,7 +82,19 @@ impl Opened {
         Err(suggest::unknown("route", name, &known, "list what there is: `postroom route ls`"))
     }
 
-    /// Refuses a route that is not there, where one is given as a filter: an empty list would look like good news.
+    /// Reports whether a configured or registered route matches the event.
+    pub(crate) async fn matches(&self, event: &Event) -> Result<bool, Failed> {
+        let patterns = |texts: &[String]| texts.iter().filter_map(|text| Pattern::parse(text).ok()).collect();
+        let registered = |route: &RouteDetail| Filter {
+            types: patterns(&route.types),
+            aggregate_type: patterns(&route.aggregate_type),
+            tenant: patterns(&route.tenant),
+        };
+        let configured = self.configured.iter().any(|route| route.filter.matches(event));
+        Ok(configured || self.admin().routes().await?.iter().any(|route| registered(route).matches(event)))
+    }
+
+    /// Fails if a route given as a filter does not exist: an empty list would look like good news.
     pub(crate) async fn check_route(&self, name: Option<&str>) -> Result<(), Failed> {
         match name {
             Some(name) => self.route(name).await.map(|_| ()),

@@ -1,21 +1,56 @@
-//! Asks before something that cannot be taken back. A script is never left hanging: without a terminal the answer is no.
+//! Asks for confirmation before an action that cannot be undone. Without a terminal the answer is no, so that a script never hangs.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
-use crate::args::Global;
-use crate::exit::{Exit, Failed};
+use postroom_admin::Undelivered;
 
-/// From so many deliveries on a "y" is not enough: it is typed too easily.
+use crate::exit::{Exit, Failed};
+use crate::options::Global;
+
+/// Number of deliveries from which a "y" is not enough, because it is typed too easily.
 const MANY: u64 = 1_000;
 
-/// Goes on only with `--yes`, or a "y" at the terminal.
+/// Asks for confirmation; `--yes` or a "y" at the terminal confirms.
 pub(crate) fn confirm(global: &Global, question: &str) -> Result<(), Failed> {
     at_terminal(global, question, None)
 }
 
-/// The same for something that touches so many; when they are many, the count must be typed.
-pub(crate) fn confirm_many(global: &Global, question: &str, touched: u64) -> Result<(), Failed> {
-    at_terminal(global, question, (touched > MANY).then_some(touched))
+/// Asks for confirmation of an action on `touched` deliveries or events. If they are many, the count must be typed, or given
+/// as `--confirm`: a `--yes` in a script covers no more.
+pub(crate) fn confirm_many(
+    global: &Global,
+    question: &str,
+    touched: u64,
+    confirmed: Option<u64>,
+) -> Result<(), Failed> {
+    confirm_count(global, question, (touched, touched > MANY), confirmed)
+}
+
+/// Asks for confirmation of the loss of deliveries. If they are many, or not all counted, their number must be typed.
+pub(crate) fn confirm_lost(
+    global: &Global,
+    question: &str,
+    left: &Undelivered,
+    confirmed: Option<u64>,
+) -> Result<(), Failed> {
+    let lost = left.deliveries();
+    confirm_count(global, question, (lost, lost > MANY || !left.is_exact()), confirmed)
+}
+
+fn confirm_count(
+    global: &Global,
+    question: &str,
+    (touched, must_be_typed): (u64, bool),
+    confirmed: Option<u64>,
+) -> Result<(), Failed> {
+    match confirmed {
+        Some(confirmed) if confirmed == touched => Ok(()),
+        Some(confirmed) => {
+            let message = format!("--confirm is {confirmed}, but {touched} are affected; nothing was changed");
+            Err(Failed::new(Exit::Refused, message, "look again with --dry-run"))
+        }
+        None => at_terminal(global, question, must_be_typed.then_some(touched)),
+    }
 }
 
 fn at_terminal(global: &Global, question: &str, touched: Option<u64>) -> Result<(), Failed> {
@@ -31,22 +66,30 @@ fn ask(
     from: &mut dyn BufRead,
     to: &mut dyn Write,
 ) -> Result<(), Failed> {
-    if yes {
+    if yes && touched.is_none() {
         return Ok(());
     }
     if !terminal {
         let message = "not confirmed, and there is no terminal to ask on; nothing was changed";
-        return Err(Failed::new(Exit::Refused, message, "add --yes to go on, or --dry-run to only look"));
+        let hint = match touched {
+            Some(touched) => {
+                format!("--yes covers 1,000, and no estimate; add --confirm {touched}, or --dry-run for a preview")
+            }
+            None => "add --yes to continue, or --dry-run for a preview".to_owned(),
+        };
+        return Err(Failed::new(Exit::Refused, message, hint));
     }
     match touched {
-        Some(touched) => write!(to, "{question}\nType {touched} to go on: ")?,
+        Some(touched) => write!(to, "{question}\nType {touched} to continue: ")?,
         None => write!(to, "{question} [y/N] ")?,
     }
     to.flush()?;
     let mut answer = String::new();
     from.read_line(&mut answer)?;
     let (agreed, hint) = match touched {
-        Some(touched) => (answer.trim() == touched.to_string(), "type how many there are, or add --yes"),
+        Some(touched) => {
+            (answer.trim() == touched.to_string(), "type how many there are, or add --confirm with that number")
+        }
         None => (matches!(answer.trim(), "y" | "Y" | "yes" | "Yes"), "answer y, or add --yes"),
     };
     if agreed { Ok(()) } else { Err(Failed::new(Exit::Refused, "not confirmed; nothing was changed", hint)) }
@@ -74,7 +117,7 @@ mod tests {
 
     #[test]
     fn of_many_the_count_must_be_typed() {
-        let asked = "Discard?\nType 12000 to go on: ".to_owned();
+        let asked = "Discard?\nType 12000 to continue: ".to_owned();
         assert_eq!(check(AT_TERMINAL, Some(12_000), "12000\n"), (Ok(()), asked));
         for no in ["\n", "y\n", "yes\n", "1200\n", "12001\n"] {
             assert_eq!(check(AT_TERMINAL, Some(12_000), no).0, Err(Exit::Refused), "{no:?}");
@@ -83,9 +126,15 @@ mod tests {
 
     #[test]
     fn with_yes_nobody_is_asked_and_without_a_terminal_it_is_refused() {
+        assert_eq!(check((true, false), None, ""), (Ok(()), String::new()));
         for touched in [None, Some(12_000)] {
-            assert_eq!(check((true, false), touched, ""), (Ok(()), String::new()));
             assert_eq!(check((false, false), touched, "y\n"), (Err(Exit::Refused), String::new()));
         }
+    }
+
+    #[test]
+    fn yes_does_not_cover_many() {
+        assert_eq!(check((true, false), Some(12_000), ""), (Err(Exit::Refused), String::new()));
+        assert_eq!(check((true, true), Some(12_000), "12000\n").0, Ok(()));
     }
 }

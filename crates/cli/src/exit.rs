@@ -1,6 +1,6 @@
-//! How a command ends: its exit code, and what a person is told when it did not work.
+//! Exit codes of commands, and the error messages for people.
 //!
-//! The one place where a store's error becomes an exit code. Who may be asked what is [`crate::confirm`].
+//! Only this file maps a store's error to an exit code. Questions to the user are [`crate::confirm`].
 
 use std::error::Error;
 use std::io;
@@ -8,23 +8,23 @@ use std::process::ExitCode;
 
 use postroom_core::{EventError, StoreError, StoreErrorKind};
 
-/// What a command gives back.
+/// Result of a command.
 pub(crate) type Outcome = Result<Exit, Failed>;
 
-/// The documented exit codes.
+/// Documented exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Done.
     Done = 0,
-    /// It failed.
+    /// Failed.
     Failed = 1,
     /// Usage, configuration, an unreadable file, bad input.
     Usage = 2,
-    /// The store cannot be reached.
+    /// Store not reachable.
     Unreachable = 3,
     /// Refused: a right, the schema, a conflict, no confirmation.
     Refused = 4,
-    /// Some of it.
+    /// Partly done.
     Partly = 5,
     /// A check found a difference.
     CheckFailed = 7,
@@ -36,45 +36,45 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// The exit code of a store's error.
+/// Returns the exit code of a store's error.
 pub(crate) fn code_of(kind: StoreErrorKind) -> Exit {
     use StoreErrorKind as K;
     match kind {
         // A lock that is not given up in time is a time-out to whoever waits.
-        K::Unreachable | K::Busy | K::NotAStore => Exit::Unreachable,
-        K::Refused | K::Schema | K::Conflict => Exit::Refused,
+        K::Unreachable | K::Busy | K::UnexpectedSchema => Exit::Unreachable,
+        K::PermissionDenied | K::Schema | K::Conflict => Exit::Refused,
         K::Invalid => Exit::Usage,
-        K::Full | K::LateWriteLock | K::CommitUnknown | K::NotFound | K::Other => Exit::Failed,
+        _ => Exit::Failed,
     }
 }
 
-/// One thing that is wrong, and what to do about it.
+/// Problem with the next step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
-    /// Names the thing and the value.
+    /// Message that names the thing and the value.
     pub(crate) message: String,
-    /// The next step; may be empty.
+    /// Next step; may be empty.
     pub(crate) hint: String,
 }
 
-/// Why a command did not do what it was asked.
+/// Failure of a command.
 #[derive(Debug)]
 pub(crate) struct Failed {
-    /// How the process ends.
+    /// Exit code of the process.
     pub(crate) exit: Exit,
-    /// What is wrong; empty when there is nobody left to tell.
+    /// Problems to report; empty if the reader of the output is gone.
     pub(crate) problems: Vec<Problem>,
     causes: Vec<String>,
 }
 
 impl Failed {
-    /// One problem.
+    /// Creates a failure with one problem.
     pub(crate) fn new(exit: Exit, message: impl Into<String>, hint: impl Into<String>) -> Self {
         let problem = Problem { message: message.into(), hint: hint.into() };
         Self { exit, problems: vec![problem], causes: Vec::new() }
     }
 
-    /// Several problems at once, as a configuration has them.
+    /// Creates a failure with several problems, as a configuration has them.
     pub(crate) fn several(exit: Exit, problems: Vec<Problem>) -> Self {
         Self { exit, problems, causes: Vec::new() }
     }
@@ -89,7 +89,7 @@ impl Failed {
         self
     }
 
-    /// What a person is told, causes only when `verbose`.
+    /// Renders the message for people, with causes only if `verbose`.
     pub(crate) fn report(&self, verbose: bool) -> String {
         let mut lines = Vec::new();
         for problem in &self.problems {
@@ -121,7 +121,7 @@ impl From<EventError> for Failed {
     }
 }
 
-/// Writing the output failed. A reader that has seen enough (`| head`) is no failure.
+/// Converts an error of writing the output. A reader that has closed the pipe (`| head`) is no failure.
 impl From<io::Error> for Failed {
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
@@ -141,13 +141,13 @@ mod tests {
         for (kind, code) in [
             (K::Unreachable, 3),
             (K::Busy, 3),
-            (K::NotAStore, 3),
-            (K::Refused, 4),
+            (K::UnexpectedSchema, 3),
+            (K::PermissionDenied, 4),
             (K::Schema, 4),
             (K::Conflict, 4),
             (K::Invalid, 2),
-            (K::Full, 1),
-            (K::LateWriteLock, 1),
+            (K::StorageFull, 1),
+            (K::ReadBeforeWrite, 1),
             (K::CommitUnknown, 1),
             (K::NotFound, 1),
             (K::Other, 1),
@@ -158,8 +158,9 @@ mod tests {
 
     fn told(verbose: bool) -> String {
         let cause = io::Error::other("disk on fire");
-        let error =
-            StoreError::new(StoreErrorKind::Full, "append", "no room in shop.db").hint("free some").caused_by(cause);
+        let error = StoreError::new(StoreErrorKind::StorageFull, "append", "no room in shop.db")
+            .hint("free some")
+            .caused_by(cause);
         Failed::from(error).report(verbose)
     }
 

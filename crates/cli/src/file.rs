@@ -1,4 +1,4 @@
-//! A file that a command writes for somebody: whole or not at all, never over another one, and for its owner's eyes only.
+//! Output files of commands: written as a whole or not at all, never over an existing file, readable only by their owner.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 use crate::exit::{Exit, Failed};
-use crate::stop;
 
-/// A file that is being written. It has its name when [`finish`](Self::finish) says so.
+/// File that is being written. [`finish`](Self::finish) gives it its name.
 pub(crate) struct NewFile {
     path: PathBuf,
     half: NamedTempFile,
@@ -16,7 +15,7 @@ pub(crate) struct NewFile {
 }
 
 impl NewFile {
-    /// Begins. Refused where something of that name is there, unless it may go.
+    /// Starts a file. Fails if the path exists, unless `overwrite` is set.
     pub(crate) fn begin(path: &Path, overwrite: bool) -> Result<Self, Failed> {
         if !overwrite && path.symlink_metadata().is_ok() {
             return Err(taken(path));
@@ -26,7 +25,7 @@ impl NewFile {
         Ok(Self { path: path.to_owned(), half, overwrite })
     }
 
-    /// Gives it its name.
+    /// Gives the file its name.
     pub(crate) fn finish(self) -> Result<(), Failed> {
         self.half.as_file().sync_all().map_err(|error| cannot(&self.path, &error))?;
         let named =
@@ -49,17 +48,8 @@ impl Write for NewFile {
     }
 }
 
-/// Does what a file is filled with. A signal ends it in good order, so that no half of a file is left.
-pub(crate) async fn unless_stopped<T>(work: impl Future<Output = T>) -> Result<T, Failed> {
-    let stop = stop::on_signal()?;
-    tokio::select! {
-        done = work => Ok(done),
-        () = stop.cancelled() => Err(Failed::new(Exit::Failed, "interrupted; nothing was written", "")),
-    }
-}
-
 fn taken(path: &Path) -> Failed {
-    let message = format!("{} is there already; it was not changed", path.display());
+    let message = format!("{} already exists; the file was not changed", path.display());
     Failed::new(Exit::Refused, message, "name another file, or add --overwrite")
 }
 

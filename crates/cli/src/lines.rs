@@ -10,8 +10,10 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::exit::{Exit, Failed};
+use crate::output::count;
+use crate::progress::Progress;
 
-/// The names a line may have.
+/// Fields of a line.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line<'a> {
@@ -57,7 +59,7 @@ impl Line<'_> {
     }
 }
 
-/// Reads every line; the first bad one is the error, named by its number. Blank lines are passed over.
+/// Reads every line; the error names the number of the first bad line. Blank lines are skipped.
 pub(crate) fn read(
     mut from: impl BufRead,
     limits: Limits,
@@ -67,6 +69,7 @@ pub(crate) fn read(
     let longest = (limits.payload_bytes_max + 8 * HEADER_BYTES_MAX) as u64;
     let mut events = Vec::new();
     let mut line = Vec::new();
+    let mut progress = Progress::begin();
     for number in 1u64.. {
         line.clear();
         let read = from.by_ref().take(longest + 1).read_until(b'\n', &mut line);
@@ -85,6 +88,7 @@ pub(crate) fn read(
             let event = event(number, text, limits)?;
             check(&event).map_err(|e| bad(number, &e.to_string(), e.hint()))?;
             events.push(event);
+            progress.show(|| format!("{} read", count(events.len() as u64, "event")));
         }
     }
     Ok(events)

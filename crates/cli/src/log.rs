@@ -9,18 +9,21 @@ use std::time::Duration;
 use postroom_server::config::{LogConfig, LogFormat};
 use postroom_server::metrics::Counter;
 use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::FormatTime;
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{fmt, registry};
 
+use crate::when;
 use queue::Queue;
 
-/// How long an end waits until everything is written.
+/// Time that an exit waits until all lines are written.
 const FLUSH: Duration = Duration::from_secs(1);
 
 static QUEUE: OnceLock<Arc<Queue>> = OnceLock::new();
 
-/// Starts logging; a second start changes nothing. Whoever logs never waits for whoever reads: see [`queue`].
+/// Starts logging; a second start changes nothing. Logging never waits for the reader of stderr: see [`queue`].
 pub(crate) fn start(config: LogConfig) -> io::Result<()> {
     if QUEUE.get().is_some() {
         return Ok(());
@@ -28,31 +31,51 @@ pub(crate) fn start(config: LogConfig) -> io::Result<()> {
     let queue = Queue::start(io::stderr())?;
     let writer = QUEUE.get_or_init(|| queue);
     let terminal = io::stderr().is_terminal();
-    let json = match config.format {
-        LogFormat::Auto => !terminal,
-        LogFormat::Human => false,
-        LogFormat::Json => true,
-    };
     let lines = fmt::layer().with_writer(Arc::clone(writer));
-    let lines = if json {
+    let lines = if is_json(config, terminal) {
         lines.json().flatten_event(true).with_current_span(false).with_span_list(false).boxed()
+    } else if terminal {
+        let colour = std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+        lines.with_ansi(colour).with_target(false).with_timer(Clock).boxed()
     } else {
-        let colour = terminal && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-        lines.with_ansi(colour).with_target(false).boxed()
+        lines.with_ansi(false).with_target(false).boxed()
     };
     // A failed start means that somebody logs already, which is as good.
     let _ = registry().with(lines).with(filter(config.level)).try_init();
     Ok(())
 }
 
-/// From now on what is dropped is counted here, and what was.
+/// Reports whether somebody reads the log on a terminal.
+pub(crate) fn is_watched(config: LogConfig) -> bool {
+    let terminal = io::stderr().is_terminal();
+    terminal && !is_json(config, terminal)
+}
+
+fn is_json(config: LogConfig, terminal: bool) -> bool {
+    match config.format {
+        LogFormat::Auto => !terminal,
+        LogFormat::Human => false,
+        LogFormat::Json => true,
+    }
+}
+
+/// Time of a line on a terminal: that of the clock on the wall.
+struct Clock;
+
+impl FormatTime for Clock {
+    fn format_time(&self, to: &mut Writer<'_>) -> std::fmt::Result {
+        to.write_str(&when::on_the_wall())
+    }
+}
+
+/// Counts dropped lines in this counter, including those dropped so far.
 pub(crate) fn count_dropped(counter: Counter) {
     if let Some(queue) = QUEUE.get() {
         queue.count_dropped(counter);
     }
 }
 
-/// Says something to people: behind the log lines, or at once where there are none.
+/// Prints a text for people: behind the log lines, or at once if logging is off.
 pub(crate) fn say(text: &[u8]) {
     use io::Write as _;
     match QUEUE.get() {
@@ -62,7 +85,7 @@ pub(crate) fn say(text: &[u8]) {
     }
 }
 
-/// Waits, for a moment, until everything is written.
+/// Waits briefly until all lines are written.
 pub(crate) fn flush() {
     if let Some(queue) = QUEUE.get() {
         queue.flush(FLUSH);
@@ -74,7 +97,7 @@ fn filter(level: &str) -> Targets {
         Ok(wish) if !wish.is_empty() => {
             let (targets, ignored) = wished(&wish);
             for part in ignored {
-                say(format!("warning: {part:?} in RUST_LOG is no LEVEL and no TARGET=LEVEL; it is ignored\n")
+                say(format!("warning: {part:?} in RUST_LOG is neither LEVEL nor TARGET=LEVEL; it is ignored\n")
                     .as_bytes());
             }
             targets
@@ -85,7 +108,7 @@ fn filter(level: &str) -> Targets {
     }
 }
 
-/// What of this can be read, and what cannot.
+/// Parses the directives of `RUST_LOG`, and returns those that are not valid.
 fn wished(wish: &str) -> (Targets, Vec<&str>) {
     let parts = wish.split(',').map(str::trim).filter(|part| !part.is_empty());
     let (read, ignored): (Vec<_>, _) = parts.partition(|part| part.parse::<Targets>().is_ok());

@@ -1,18 +1,25 @@
-//! What goes to stdout: a table for people, or the same records as JSON. Notes for people go to stderr.
+//! Output on stdout: a table for people, or the same records as JSON. Notes for people go to stderr.
 
+mod table;
+
+use std::fmt::Write as _;
 use std::io::{self, BufWriter, IsTerminal, Write};
 
 use clap::ValueEnum;
-use postroom_core::RouteState;
 use serde::Serialize;
-use unicode_width::UnicodeWidthStr as _;
 
-/// How data is written.
+#[cfg(feature = "top")]
+pub(crate) use table::shortened;
+pub(crate) use table::{Narrower, Table};
+
+/// Output format.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     // For people. Plain comments here, or clap makes every --help twice as long.
     #[default]
     Table,
+    // The same with every column in full, whatever the width of the terminal.
+    Wide,
     // One JSON value: an array for lists, an object for one thing.
     Json,
     // One JSON object a line.
@@ -23,40 +30,79 @@ impl Format {
     /// Writes a list.
     pub(crate) fn list<T: Serialize>(self, rows: &[T], table: impl FnOnce() -> Table) -> io::Result<()> {
         match self {
-            Self::Table if rows.is_empty() => note("nothing found"),
-            Self::Table => print(&table().render()),
+            Self::Table | Self::Wide if rows.is_empty() => note("nothing found"),
+            Self::Table | Self::Wide => print(&table().render()),
             Self::Json => print(&pretty(&rows)?),
             Self::Jsonl => print_lines(rows.iter().map(line)),
         }
     }
 
-    /// Writes one thing.
+    /// Writes one record.
     pub(crate) fn one<T: Serialize>(self, thing: &T, text: impl FnOnce() -> String) -> io::Result<()> {
         match self {
-            Self::Table => print(&text()),
+            Self::Table | Self::Wide => print(&text()),
             Self::Json => print(&pretty(thing)?),
             Self::Jsonl => print(&line(thing)?),
         }
     }
 
-    /// Writes one of an endless stream: a JSON array would never end, so both JSON forms are lines.
+    /// Writes one record of an endless stream: a JSON array would never end, so both JSON formats are lines.
     pub(crate) fn stream<T: Serialize>(self, thing: &T, text: impl FnOnce() -> String) -> io::Result<()> {
         match self {
-            Self::Table => print(&text()),
+            Self::Table | Self::Wide => print(&text()),
             Self::Json | Self::Jsonl => print(&line(thing)?),
         }
     }
 }
 
 fn pretty<T: Serialize>(thing: &T) -> io::Result<String> {
-    Ok(serde_json::to_string_pretty(thing)?)
+    Ok(for_eyes(serde_json::to_string_pretty(thing)?))
 }
 
 fn line<T: Serialize>(thing: &T) -> io::Result<String> {
-    Ok(serde_json::to_string(thing)?)
+    Ok(for_eyes(serde_json::to_string(thing)?))
 }
 
-/// Data, with its line end; flushed, so that a reader at a pipe sees it at once.
+/// Escapes, on a terminal, what JSON may contain unescaped and a terminal obeys or hides. It stands in strings only.
+fn for_eyes(json: String) -> String {
+    let obeyed = |c: char| c != '\n' && is_deceptive(c);
+    if !io::stdout().is_terminal() || !json.contains(obeyed) {
+        return json;
+    }
+    let mut escaped = String::with_capacity(json.len() + 16);
+    for c in json.chars() {
+        // All of these are in the first plane.
+        if obeyed(c) {
+            let _ = write!(escaped, "\\u{:04x}", u32::from(c));
+        } else {
+            escaped.push(c);
+        }
+    }
+    escaped
+}
+
+/// Whether a terminal obeys the character, or shows something else than what is there: controls, changes of the writing direction
+/// and characters without width.
+fn is_deceptive(c: char) -> bool {
+    let hides = matches!(
+        c,
+        '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+    );
+    c.is_control() || hides
+}
+
+/// Quotes an argument for a shell if need be, for commands that people paste.
+pub(crate) fn shell(text: &str) -> String {
+    let tame = |c: char| c.is_ascii_alphanumeric() || "_./:@%+=,-".contains(c);
+    if !text.is_empty() && text.chars().all(tame) {
+        let options_end = if text.starts_with('-') { "-- " } else { "" };
+        return format!("{options_end}{text}");
+    }
+    let quoted = plain(text, usize::MAX).replace('\'', r"'\''");
+    format!("{}'{quoted}'", if text.starts_with('-') { "-- " } else { "" })
+}
+
+/// Prints data with a line end, flushed, so that a reader of a pipe sees it at once.
 pub(crate) fn print(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
@@ -64,7 +110,7 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// Many lines of data; flushed once, at their end.
+/// Prints many lines of data, flushed once at the end.
 pub(crate) fn print_lines(lines: impl Iterator<Item = io::Result<String>>) -> io::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
     for line in lines {
@@ -74,19 +120,14 @@ pub(crate) fn print_lines(lines: impl Iterator<Item = io::Result<String>>) -> io
     out.flush()
 }
 
-/// A line for people, beside the data.
+/// Prints a line for people on stderr.
 pub(crate) fn note(text: &str) -> io::Result<()> {
     writeln!(io::stderr(), "{text}")
 }
 
-/// Whether colour may decorate what goes to stdout.
-fn colourful() -> bool {
-    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
-}
-
-/// Text from outside as one line a terminal cannot be tricked by, of at most `max` characters.
+/// Renders untrusted text as one line of at most `max` characters, without characters that a terminal obeys or hides.
 pub(crate) fn plain(text: &str, max: usize) -> String {
-    let clean = |c: char| if c.is_control() { ' ' } else { c };
+    let clean = |c: char| if is_deceptive(c) { ' ' } else { c };
     let mut line: String = text.chars().map(clean).take(max).collect();
     if text.chars().count() > max {
         line.pop();
@@ -95,100 +136,34 @@ pub(crate) fn plain(text: &str, max: usize) -> String {
     line
 }
 
-/// `n thing` or `n things`.
+/// Formats a count: `n thing` or `n things`.
 pub(crate) fn count(n: u64, thing: &str) -> String {
-    let plural = if n == 1 { "" } else { "s" };
+    format!("{n} {}", plural(n, thing))
+}
+
+/// Formats a noun for a count: `delivery` or `deliveries`.
+pub(crate) fn plural(n: u64, thing: &str) -> String {
     match thing.strip_suffix('y') {
-        Some(stem) if n != 1 && !stem.ends_with(['a', 'e', 'o']) => format!("{n} {stem}ies"),
-        _ => format!("{n} {thing}{plural}"),
+        _ if n == 1 => thing.to_owned(),
+        Some(stem) if !stem.ends_with(['a', 'e', 'o']) => format!("{stem}ies"),
+        _ => format!("{thing}s"),
     }
 }
 
-/// Longest text of one cell, in characters; JSON has the whole.
-const CELL_CHARS_MAX: usize = 72;
-
-/// Between two columns.
-const GAP: &str = "  ";
-
-/// A table without lines, so that it can be cut and grepped.
-#[derive(Debug)]
-pub(crate) struct Table {
-    /// The names of the columns first.
-    rows: Vec<Vec<Cell>>,
-    right: &'static [usize],
-    colourful: bool,
+/// Formats a large number: `205,000`.
+pub(crate) fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
-#[derive(Debug)]
-struct Cell {
-    text: String,
-    colour: Option<Colour>,
-}
-
-/// A colour a terminal has; the number selects it.
-#[derive(Debug, Clone, Copy)]
-enum Colour {
-    Red = 31,
-    Green = 32,
-    Yellow = 33,
-}
-
-impl Table {
-    /// A table with these column names, of which those at `right` hold numbers.
-    pub(crate) fn new(columns: &[&str], right: &'static [usize]) -> Self {
-        let names = columns.iter().map(|name| Cell { text: (*name).to_owned(), colour: None }).collect();
-        Self { rows: vec![names], right, colourful: colourful() }
-    }
-
-    /// Adds a row.
-    pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
-        self.coloured(cells.into(), None);
-    }
-
-    /// Adds a row whose cell number `at` is a route's state.
-    pub(crate) fn row_of_route<const N: usize>(&mut self, cells: [String; N], at: usize, state: RouteState) {
-        let colour = match state {
-            RouteState::Running => Colour::Green,
-            RouteState::New | RouteState::Paused | RouteState::HalfOpen | RouteState::Orphan => Colour::Yellow,
-            _ => Colour::Red,
-        };
-        self.coloured(cells.into(), Some((at, colour)));
-    }
-
-    fn coloured(&mut self, cells: Vec<String>, colour: Option<(usize, Colour)>) {
-        let cells = cells.into_iter().enumerate().map(|(n, text)| Cell {
-            text: plain(&text, CELL_CHARS_MAX),
-            colour: colour.filter(|(at, _)| self.colourful && *at == n).map(|(_, colour)| colour),
-        });
-        self.rows.push(cells.collect());
-    }
-
-    /// The text, without a line end.
-    pub(crate) fn render(self) -> String {
-        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
-        let widest = |n: usize| self.rows.iter().filter_map(|row| Some(row.get(n)?.text.width())).max().unwrap_or(0);
-        let widths: Vec<usize> = (0..columns).map(widest).collect();
-        let lines = self.rows.iter().map(|row| {
-            let cells = row.iter().zip(&widths).enumerate();
-            let cells: Vec<_> = cells.map(|(n, (cell, width))| cell.fill(*width, self.right.contains(&n))).collect();
-            cells.join(GAP).trim_end().to_owned()
-        });
-        lines.collect::<Vec<_>>().join("\n")
-    }
-}
-
-impl Cell {
-    fn fill(&self, width: usize, right: bool) -> String {
-        let text = match self.colour {
-            Some(colour) => format!("\x1b[{}m{}\x1b[0m", colour as u8, self.text),
-            None => self.text.clone(),
-        };
-        let space = " ".repeat(width.saturating_sub(self.text.width()));
-        if right { space + &text } else { text + &space }
-    }
-}
-
-/// A value that may be missing.
+/// Formats a value that may be missing.
 pub(crate) fn dash<T: ToString>(value: Option<&T>) -> String {
     value.map_or_else(|| "–".to_owned(), ToString::to_string)
 }
@@ -198,25 +173,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_has_no_lines_and_numbers_stand_right() {
-        let mut table = Table::new(&["route", "due"], &[1]);
-        table.row(["orders".into(), "3".into()]);
-        table.row_of_route(["x".into(), "1200".into()], 0, RouteState::Down);
-        assert_eq!(table.render(), "route    due\norders     3\nx       1200");
-    }
-
-    #[test]
-    fn wide_letters_and_colours_keep_the_columns() {
-        let mut table = Table { colourful: true, ..Table::new(&["key", "state", "note"], &[]) };
-        table.row(["注文".into(), "x".into(), String::new()]);
-        table.row_of_route(["k".into(), "down".into(), "n".into()], 1, RouteState::Down);
-        assert_eq!(table.render(), "key   state  note\n注文  x\nk     \x1b[31mdown\x1b[0m   n");
-    }
-
-    #[test]
     fn text_from_outside_cannot_move_the_cursor() {
         assert_eq!(plain("a\x1b[2J\nb", 20), "a [2J b");
         assert_eq!(plain("abcdef", 4), "abc…");
+    }
+
+    #[test]
+    fn large_numbers_have_groups() {
+        assert_eq!([0, 999, 1000, 205_000, 1_234_567].map(grouped), ["0", "999", "1,000", "205,000", "1,234,567"]);
     }
 
     #[test]

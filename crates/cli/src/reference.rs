@@ -37,7 +37,7 @@ fn the_page_of_the_commands_lists_every_command_as_it_is() {
     let page = std::fs::read_to_string(&file).unwrap();
     let (before, rest) = page.split_once(BEGIN).expect("the page has a place for the commands");
     let (_, after) = rest.split_once(END).expect("that place ends");
-    let mut table = "| command | what it does | exit codes |\n| --- | --- | --- |\n".to_owned();
+    let mut table = "| command | summary | exit codes |\n| --- | --- | --- |\n".to_owned();
     rows(&Cli::command(), "", &mut table);
     let fresh = format!("{before}{BEGIN}\n{table}\n{END}{after}");
     if std::env::var_os("POSTROOM_WRITE_DOCS").is_some() {

@@ -6,7 +6,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// Cancelled by the first SIGINT or SIGTERM. The second one ends the process with 130 or 143.
+/// Returns a token that the first SIGINT or SIGTERM cancels. The second signal ends the process with 130 or 143.
 ///
 /// Only for commands that run until stopped; the others keep the system's default.
 pub(crate) fn on_signal() -> io::Result<CancellationToken> {
@@ -24,7 +24,7 @@ pub(crate) fn on_signal() -> io::Result<CancellationToken> {
     Ok(stop)
 }
 
-/// Something comes with every SIGHUP; several at once are one.
+/// Returns a channel that receives a message for every SIGHUP; several at once count as one.
 pub(crate) fn on_reload() -> io::Result<mpsc::Receiver<()>> {
     let mut hangup = signal(SignalKind::hangup())?;
     let (wanted, reloads) = mpsc::channel(1);
@@ -36,7 +36,7 @@ pub(crate) fn on_reload() -> io::Result<mpsc::Receiver<()>> {
     Ok(reloads)
 }
 
-/// The exit code the next signal stands for.
+/// Waits for the next signal and returns its exit code.
 async fn next(interrupt: &mut Signal, terminate: &mut Signal) -> i32 {
     tokio::select! {
         _ = interrupt.recv() => 130,

@@ -1,18 +1,18 @@
-//! What somebody may have meant: an unknown name is answered with the nearest known ones.
+//! Suggestions for unknown names: the nearest known names.
 
 use std::collections::BTreeSet;
 
 use crate::exit::{Exit, Failed};
 
-/// Most names in a hint.
+/// Maximum number of names in a hint.
 const NAMES_MAX: usize = 5;
 
-/// The error for something that is not there: names the value, and what there is instead.
+/// Builds the error for an unknown name: it names the value and the nearest known ones.
 pub(crate) fn unknown(what: &str, value: &str, known: &[String], otherwise: &str) -> Failed {
     Failed::new(Exit::Failed, format!("there is no {what} {value:?}"), hint(value, known, otherwise))
 }
 
-/// The nearest known names, else `otherwise`.
+/// Returns the nearest known names, else `otherwise`.
 pub(crate) fn hint(value: &str, known: &[String], otherwise: &str) -> String {
     let known: BTreeSet<&str> = known.iter().map(String::as_str).collect();
     let mut near: Vec<(f64, &str)> =

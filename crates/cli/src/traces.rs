@@ -1,5 +1,5 @@
-//! Traces of what is appended, and of what the demo sends, where the configuration names a collector. Without the feature
-//! `otlp` there are none.
+//! Traces of appended events and of the demo's deliveries, sent to the configured collector. Without the feature `otlp`
+//! there are none.
 
 #[cfg(not(feature = "otlp"))]
 pub(crate) use none::{Spans, Traces};
@@ -16,27 +16,27 @@ mod some {
     use postroom_server::metrics::Metrics;
     use postroom_server::telemetry::{Creations, RouteSpans, Tracer};
 
-    /// Who makes them, if somebody does.
+    /// Tracer, if a collector is configured.
     #[derive(Debug, Clone)]
     pub(crate) struct Traces(Option<Arc<Tracer>>);
 
     impl Traces {
-        /// As the configuration says. Within a tokio runtime.
+        /// Starts the tracer that the configuration asks for. Must run within a tokio runtime.
         pub(crate) fn start(config: &Config) -> Self {
             Self(Tracer::start(&config.telemetry, &Metrics::new()).map(Arc::new))
         }
 
-        /// Of one route of one store.
+        /// Returns the spans of one route of one store.
         pub(crate) fn route(&self, store: &str, route: &str) -> Spans {
             Spans(self.0.as_ref().map(|tracer| tracer.route(store, route)))
         }
 
-        /// These are about to be appended to this store.
+        /// Begins the spans of events that are about to be appended to this store.
         pub(crate) fn begin<'e>(&self, store: &str, events: impl IntoIterator<Item = &'e mut Event>) -> Begun {
             Begun(self.0.as_ref().map(|tracer| tracer.begin(store, events)))
         }
 
-        /// Waits, for a moment, until the collector has them.
+        /// Waits briefly until the collector has all spans.
         pub(crate) async fn stop(&self) {
             if let Some(tracer) = &self.0 {
                 tracer.stop().await;
@@ -44,12 +44,12 @@ mod some {
         }
     }
 
-    /// Of one route.
+    /// Spans of one route.
     #[derive(Debug)]
     pub(crate) struct Spans(Option<RouteSpans>);
 
     impl Spans {
-        /// A try came back.
+        /// Records an attempt.
         pub(crate) fn tried(&self, delivery: &Delivery, outcome: &Outcome, took: Duration) {
             if let Some(spans) = &self.0 {
                 spans.tried(delivery, outcome, took);
@@ -57,13 +57,13 @@ mod some {
         }
     }
 
-    /// Of events that are about to be appended.
+    /// Spans of events that are about to be appended.
     #[derive(Debug)]
     #[must_use]
     pub(crate) struct Begun(Option<Creations>);
 
     impl Begun {
-        /// They were appended, or they were not.
+        /// Ends the spans with the result of the append.
         pub(crate) fn end<T, E>(self, result: &Result<T, E>) {
             if let Some(begun) = self.0 {
                 begun.end(result);

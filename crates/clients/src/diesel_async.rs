@@ -1,7 +1,7 @@
 //! In a transaction of diesel-async; a pooled connection derefs to this one.
 //!
 //! ```no_run
-//! # async fn shop(store: &postroom_postgres::Postgres, connection: &mut diesel_async::AsyncPgConnection) -> Result<(), Box<dyn std::error::Error>> {
+//! # async fn shop(store: &postroom_postgres::PostgresStore, connection: &mut diesel_async::AsyncPgConnection) -> Result<(), Box<dyn std::error::Error>> {
 //! use diesel_async::{AsyncConnection, RunQueryDsl};
 //! use postroom_core::Event;
 //! use postroom_clients::diesel_async as outbox;
@@ -28,13 +28,13 @@ use diesel::sql_types::{Array, Binary, Integer, Nullable, Text};
 use diesel_async::{AnsiTransactionManager, AsyncPgConnection, RunQueryDsl, TransactionManager};
 use postroom_core::{Acceptance, Appended, StoreError, StoreErrorKind, ToEvent};
 
-use postroom_postgres::{Postgres, Statement, Value};
+use postroom_postgres::{PostgresStore, Statement, Value};
 
 use crate::NO_ANSWER;
 
 /// Appends one event.
 pub async fn append<E: ToEvent + Sync>(
-    store: &Postgres,
+    store: &PostgresStore,
     tx: &mut AsyncPgConnection,
     event: &E,
 ) -> Result<Appended, StoreError> {
@@ -43,36 +43,36 @@ pub async fn append<E: ToEvent + Sync>(
 
 /// Appends several in order; all or none.
 pub async fn append_many<E: ToEvent + Sync>(
-    store: &Postgres,
+    store: &PostgresStore,
     tx: &mut AsyncPgConnection,
     events: &[E],
 ) -> Result<Appended, StoreError> {
     append_by(store, tx, store.statement_many(events)?).await
 }
 
-/// Appends unless an earlier committed call used the same word.
+/// Appends unless an earlier committed call used the same idempotency key.
 pub async fn append_once<E: ToEvent + Sync>(
-    store: &Postgres,
+    store: &PostgresStore,
     tx: &mut AsyncPgConnection,
-    once: &str,
+    idempotency_key: &str,
     event: &E,
 ) -> Result<Appended, StoreError> {
-    append_by(store, tx, store.statement_once(once, event)?).await
+    append_by(store, tx, store.statement_once(idempotency_key, event)?).await
 }
 
 /// Accepts the event for the consumer, in the transaction of its effect.
 pub async fn accept(
-    store: &Postgres,
+    store: &PostgresStore,
     tx: &mut AsyncPgConnection,
     consumer: &str,
     id: &str,
 ) -> Result<Acceptance, StoreError> {
     let mut statement = store.statement_accept(consumer, id)?;
-    Ok(Postgres::accepted(execute(store, tx, &mut statement, "accept").await?))
+    Ok(PostgresStore::accepted(execute(store, tx, &mut statement, "accept").await?))
 }
 
 async fn append_by(
-    store: &Postgres,
+    store: &PostgresStore,
     tx: &mut AsyncPgConnection,
     mut statement: Statement,
 ) -> Result<Appended, StoreError> {
@@ -81,7 +81,7 @@ async fn append_by(
 }
 
 async fn execute(
-    store: &Postgres,
+    store: &PostgresStore,
     tx: &mut AsyncPgConnection,
     statement: &mut Statement,
     operation: &'static str,
@@ -109,7 +109,7 @@ fn bind(query: BoxedSqlQuery<'_, Pg, SqlQuery>, value: Value) -> BoxedSqlQuery<'
     }
 }
 
-fn failed(store: &Postgres, operation: &'static str, error: Error) -> StoreError {
+fn failed(store: &PostgresStore, operation: &'static str, error: Error) -> StoreError {
     let (state, said) = match &error {
         Error::DatabaseError(kind, said) => {
             let state = match kind {

@@ -1,7 +1,7 @@
 //! In a transaction of SeaORM.
 //!
 //! ```no_run
-//! # async fn shop(store: &postroom_postgres::Postgres, database: &sea_orm::DatabaseConnection) -> Result<(), Box<dyn std::error::Error>> {
+//! # async fn shop(store: &postroom_postgres::PostgresStore, database: &sea_orm::DatabaseConnection) -> Result<(), Box<dyn std::error::Error>> {
 //! use postroom_core::Event;
 //! use postroom_clients::sea_orm as outbox;
 //! use sea_orm::{ConnectionTrait, TransactionTrait};
@@ -23,13 +23,13 @@ use postroom_core::{Acceptance, Appended, StoreError, ToEvent};
 use sea_orm::sea_query::{ArrayType, Value as SeaValue};
 use sea_orm::{ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, RuntimeErr};
 
-use postroom_postgres::{Postgres, Statement, Value};
+use postroom_postgres::{PostgresStore, Statement, Value};
 
 use crate::NO_ANSWER;
 
 /// Appends one event.
 pub async fn append<E: ToEvent + Sync>(
-    store: &Postgres,
+    store: &PostgresStore,
     tx: &DatabaseTransaction,
     event: &E,
 ) -> Result<Appended, StoreError> {
@@ -38,37 +38,37 @@ pub async fn append<E: ToEvent + Sync>(
 
 /// Appends several in order; all or none.
 pub async fn append_many<E: ToEvent + Sync>(
-    store: &Postgres,
+    store: &PostgresStore,
     tx: &DatabaseTransaction,
     events: &[E],
 ) -> Result<Appended, StoreError> {
     append_by(store, tx, store.statement_many(events)?).await
 }
 
-/// Appends unless an earlier committed call used the same word.
+/// Appends unless an earlier committed call used the same idempotency key.
 pub async fn append_once<E: ToEvent + Sync>(
-    store: &Postgres,
+    store: &PostgresStore,
     tx: &DatabaseTransaction,
-    once: &str,
+    idempotency_key: &str,
     event: &E,
 ) -> Result<Appended, StoreError> {
-    append_by(store, tx, store.statement_once(once, event)?).await
+    append_by(store, tx, store.statement_once(idempotency_key, event)?).await
 }
 
 /// Accepts the event for the consumer, in the transaction of its effect.
 pub async fn accept(
-    store: &Postgres,
+    store: &PostgresStore,
     tx: &DatabaseTransaction,
     consumer: &str,
     id: &str,
 ) -> Result<Acceptance, StoreError> {
     let mut statement = store.statement_accept(consumer, id)?;
     let rows = execute(tx, &mut statement).await;
-    rows.map(Postgres::accepted).map_err(|error| failed(store, "accept", error))
+    rows.map(PostgresStore::accepted).map_err(|error| failed(store, "accept", error))
 }
 
 async fn append_by(
-    store: &Postgres,
+    store: &PostgresStore,
     tx: &DatabaseTransaction,
     mut statement: Statement,
 ) -> Result<Appended, StoreError> {
@@ -103,7 +103,7 @@ fn literal(values: &[Option<String>]) -> String {
     format!("{{{}}}", quoted.collect::<Vec<_>>().join(","))
 }
 
-fn failed(store: &Postgres, operation: &'static str, error: DbErr) -> StoreError {
+fn failed(store: &PostgresStore, operation: &'static str, error: DbErr) -> StoreError {
     let (state, said) = match &error {
         DbErr::Exec(RuntimeErr::SqlxError(error)) | DbErr::Query(RuntimeErr::SqlxError(error)) => {
             let told = error.as_database_error();

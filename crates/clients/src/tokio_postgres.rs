@@ -1,7 +1,7 @@
 //! In a transaction of tokio-postgres, or of a pool over it: deadpool's and bb8's transactions deref to this one.
 //!
 //! ```no_run
-//! # async fn shop(store: &postroom_postgres::Postgres, client: &mut tokio_postgres::Client) -> Result<(), Box<dyn std::error::Error>> {
+//! # async fn shop(store: &postroom_postgres::PostgresStore, client: &mut tokio_postgres::Client) -> Result<(), Box<dyn std::error::Error>> {
 //! use postroom_core::Event;
 //! use postroom_clients::tokio_postgres as outbox;
 //!
@@ -19,13 +19,13 @@ use postroom_core::{Acceptance, Appended, StoreError, ToEvent};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Error, Transaction};
 
-use postroom_postgres::{Postgres, Statement, Value};
+use postroom_postgres::{PostgresStore, Statement, Value};
 
 use crate::NO_ANSWER;
 
 /// Appends one event.
 pub async fn append<E: ToEvent + Sync>(
-    store: &Postgres,
+    store: &PostgresStore,
     tx: &Transaction<'_>,
     event: &E,
 ) -> Result<Appended, StoreError> {
@@ -34,35 +34,35 @@ pub async fn append<E: ToEvent + Sync>(
 
 /// Appends several in order; all or none.
 pub async fn append_many<E: ToEvent + Sync>(
-    store: &Postgres,
+    store: &PostgresStore,
     tx: &Transaction<'_>,
     events: &[E],
 ) -> Result<Appended, StoreError> {
     append_by(store, tx, store.statement_many(events)?).await
 }
 
-/// Appends unless an earlier committed call used the same word.
+/// Appends unless an earlier committed call used the same idempotency key.
 pub async fn append_once<E: ToEvent + Sync>(
-    store: &Postgres,
+    store: &PostgresStore,
     tx: &Transaction<'_>,
-    once: &str,
+    idempotency_key: &str,
     event: &E,
 ) -> Result<Appended, StoreError> {
-    append_by(store, tx, store.statement_once(once, event)?).await
+    append_by(store, tx, store.statement_once(idempotency_key, event)?).await
 }
 
 /// Accepts the event for the consumer, in the transaction of its effect.
 pub async fn accept(
-    store: &Postgres,
+    store: &PostgresStore,
     tx: &Transaction<'_>,
     consumer: &str,
     id: &str,
 ) -> Result<Acceptance, StoreError> {
     let rows = execute(tx, &store.statement_accept(consumer, id)?).await;
-    rows.map(Postgres::accepted).map_err(|error| failed(store, "accept", error))
+    rows.map(PostgresStore::accepted).map_err(|error| failed(store, "accept", error))
 }
 
-async fn append_by(store: &Postgres, tx: &Transaction<'_>, statement: Statement) -> Result<Appended, StoreError> {
+async fn append_by(store: &PostgresStore, tx: &Transaction<'_>, statement: Statement) -> Result<Appended, StoreError> {
     let rows = execute(tx, &statement).await.map_err(|error| failed(store, "append", error))?;
     Ok(store.appended(statement, rows))
 }
@@ -83,7 +83,7 @@ fn bound(value: &Value) -> (&(dyn ToSql + Sync), Type) {
     }
 }
 
-fn failed(store: &Postgres, operation: &'static str, error: Error) -> StoreError {
+fn failed(store: &PostgresStore, operation: &'static str, error: Error) -> StoreError {
     let (state, said) = match error.as_db_error() {
         Some(error) => (error.code().code(), error.message().to_owned()),
         None => (NO_ANSWER, error.to_string()),

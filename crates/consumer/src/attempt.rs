@@ -1,4 +1,4 @@
-//! One message, from its lane to its end: tried, tried again, buried, or given back.
+//! One message, from its lane to its end: tried, tried again, published as a dead letter, or given back.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -6,21 +6,22 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use jiff::Timestamp;
-use postroom_core::{Acceptance, Burial, Failure, FailureKind, Inbox, StoreError, StoreErrorKind, Transactions, units};
+use postroom_core::{
+    Acceptance, DeadLetterCause, Failure, FailureKind, Inbox, StoreError, StoreErrorKind, Transactions, units,
+};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::LOG;
-use crate::feed::{Feed, pause};
 use crate::handler::Handler;
 use crate::message::Message;
 use crate::options::ConsumerOptions;
-use crate::{meter, trace};
+use crate::subscription::{Subscription, pause};
+use crate::{LOG, meter, trace};
 
 /// How long the database may take to say what became of a rollback.
 const ROLLBACK: Duration = Duration::from_secs(5);
-/// How long a burial may go on when nobody has time for it any more.
-const LAST_BURIAL: Duration = Duration::from_secs(5);
+/// How long a dead_letter may go on when nobody has time for it any more.
+const LAST_DEAD_LETTER: Duration = Duration::from_secs(5);
 /// How often the database may be lost under a message's handler at no cost. One that loses it each time may be the cause.
 const LOSSES_FREE: u32 = 3;
 
@@ -31,7 +32,7 @@ pub(crate) struct Works<I, T, F, H> {
     pub(crate) options: ConsumerOptions,
     pub(crate) inbox: I,
     pub(crate) transactions: T,
-    pub(crate) feed: F,
+    pub(crate) subscription: F,
     pub(crate) handler: H,
 }
 
@@ -49,9 +50,9 @@ pub(crate) enum Tried {
 
 impl<I, T, F, H> Works<I, T, F, H>
 where
-    I: Inbox + 'static,
-    T: Transactions<Tx = I::Tx<'static>> + 'static,
-    F: Feed,
+    I: Inbox<T::Tx> + 'static,
+    T: Transactions + 'static,
+    F: Subscription,
     H: Handler<T::Tx>,
 {
     /// Sees a message through. When `gone` resolves, what runs is finished and nothing new is begun.
@@ -63,15 +64,15 @@ where
     ) {
         let (message, mut failures, mut outages, mut losses) = match message {
             Ok(message) => (message, 0, 0, 0),
-            Err(failure) => return self.bury(None, ticket, failure, 0, &gone).await,
+            Err(failure) => return self.publish_dead_letter(None, ticket, failure, 0, &gone).await,
         };
         loop {
             if gone.is_cancelled() {
-                return self.feed.release(ticket).await;
+                return self.subscription.release(ticket).await;
             }
             let delay = match self.try_once(&message, &gone).await {
-                None => return self.feed.release(ticket).await,
-                Some(Tried::Done) => return self.feed.ack(&ticket).await,
+                None => return self.subscription.release(ticket).await,
+                Some(Tried::Done) => return self.subscription.ack(&ticket).await,
                 Some(Tried::Away(failure)) => {
                     outages += 1;
                     self.wait_out(&message, &failure, outages)
@@ -84,7 +85,7 @@ where
                     (failures, outages) = (failures + 1, 0);
                     self.say(&message, failures, &failure);
                     if failure.kind == FailureKind::Permanent || self.options.retry.exhausted(failures) {
-                        return self.bury(Some(&message), ticket, failure, failures, &gone).await;
+                        return self.publish_dead_letter(Some(&message), ticket, failure, failures, &gone).await;
                     }
                     failure.retry_after.unwrap_or_else(|| self.options.retry.delay(failures, fastrand::f64()))
                 }
@@ -143,7 +144,7 @@ where
         };
         let rolled_back = timeout(ROLLBACK, self.transactions.rollback(tx)).await;
         match rolled_back {
-            _ if failure.kind == FailureKind::Unavailable || failure.waits => Tried::Away(failure),
+            _ if failure.kind.is_outage() || failure.kind == FailureKind::NotYet => Tried::Away(failure),
             _ if failure.kind == FailureKind::Permanent => Tried::Failed(failure),
             Ok(Ok(())) => Tried::Failed(failure),
             Ok(Err(_)) | Err(_) => Tried::Lost(failure),
@@ -158,7 +159,12 @@ where
         };
         match committed {
             Ok(()) => Tried::Done,
-            Err(error) if matches!(error.kind, K::Unreachable | K::Busy | K::Full | K::CommitUnknown | K::Refused) => {
+            Err(error)
+                if matches!(
+                    error.kind,
+                    K::Unreachable | K::Busy | K::StorageFull | K::CommitUnknown | K::PermissionDenied
+                ) =>
+            {
                 Tried::Away(away(&error))
             }
             // What the handler has done cannot be committed, for instance against a deferred constraint.
@@ -167,7 +173,7 @@ where
     }
 
     /// Until it is where dead ones are: it is never acknowledged before.
-    async fn bury(
+    async fn publish_dead_letter(
         &self,
         message: Option<&Message>,
         ticket: F::Ticket,
@@ -176,32 +182,32 @@ where
         gone: &CancellationToken,
     ) {
         let event_id = message.map_or("", |message| &message.id);
-        let burial = Burial { failure, attempts, at: Timestamp::now() };
+        let dead_letter = DeadLetterCause { failure, attempts, at: Timestamp::now() };
         let mut tries = 0;
         while !gone.is_cancelled() {
-            let buried = tokio::select! {
-                buried = self.feed.bury(&ticket, &self.name, &burial) => buried,
-                // Whoever gets it next buries it, perhaps a second time.
-                () = async { gone.cancelled().await; sleep(LAST_BURIAL).await } => break,
+            let published = tokio::select! {
+                published = self.subscription.publish_dead_letter(&ticket, &self.name, &dead_letter) => published,
+                // Whoever gets it next takes_dead_letters it, perhaps a second time.
+                () = async { gone.cancelled().await; sleep(LAST_DEAD_LETTER).await } => break,
             };
-            let Err(refused) = buried else {
+            let Err(refused) = published else {
                 tracing::error!(
-                    target: LOG, consumer = self.name, event_id, attempts, code = &*burial.failure.code,
-                    error = burial.failure.error, "a message was given up and put among the dead"
+                    target: LOG, consumer = self.name, event_id, attempts, code = &*dead_letter.failure.code,
+                    error = dead_letter.failure.error, "message became a dead message"
                 );
                 return;
             };
             tries += 1;
             tracing::warn!(
                 target: LOG, consumer = self.name, event_id, code = &*refused.code, error = refused.error,
-                "a message that was given up cannot be put among the dead; it is kept"
+                "dead message cannot be published; it is kept"
             );
             tokio::select! {
                 () = sleep(pause(tries)) => {}
                 () = gone.cancelled() => {}
             }
         }
-        self.feed.release(ticket).await;
+        self.subscription.release(ticket).await;
     }
 
     /// The database has not answered.
@@ -217,7 +223,7 @@ where
     fn wait_out(&self, message: &Message, failure: &Failure, outages: u32) -> Duration {
         tracing::warn!(
             target: LOG, consumer = self.name, event_id = message.id, code = &*failure.code, error = failure.error,
-            "nothing is done while something is away"
+            "consumer paused: a server is not reachable"
         );
         failure.retry_after.unwrap_or_else(|| pause(outages))
     }
@@ -225,7 +231,7 @@ where
     fn say(&self, message: &Message, attempt: u32, failure: &Failure) {
         tracing::warn!(
             target: LOG, consumer = self.name, event_id = message.id, event_type = message.event_type, attempt,
-            code = &*failure.code, error = failure.error, "the handler failed"
+            code = &*failure.code, error = failure.error, "handler failed"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! The loop: takes what the feed hands over, lets each lane work on one message at a time, and stops in good order.
+//! The loop: takes what the subscription hands over, lets each lane work on one message at a time, and stops in good order.
 
 use std::future::Future;
 use std::pin::pin;
@@ -10,53 +10,59 @@ use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::attempt::Works;
-use crate::feed::{Arrival, Delivered, Feed};
 use crate::handler::Handler;
 use crate::lanes::{Lanes, Ready, Turn};
 use crate::message::Message;
 use crate::options::ConsumerOptions;
+use crate::subscription::{Arrival, Delivered, Subscription};
 
-/// A consumer, ready to run.
+/// Consumer of a subscription, ready to run.
 #[derive(Debug)]
 pub struct Consumer<I, T, F, H> {
     works: Works<I, T, F, H>,
 }
 
-/// A name under which nothing can be accepted.
+/// Error of a consumer name that is not valid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the consumer's name has {0} bytes, it must have 1 to {CONSUMER_BYTES_MAX}")]
 pub struct NameError(usize);
 
 impl<S, F, H> Consumer<S, S, F, H>
 where
-    S: Inbox + Transactions<Tx = <S as Inbox>::Tx<'static>> + Clone + 'static,
-    F: Feed,
+    S: Inbox<<S as Transactions>::Tx> + Transactions + Clone + 'static,
+    F: Subscription,
     H: Handler<<S as Transactions>::Tx>,
 {
-    /// Accepts under this name in `store`, which has the inbox and begins the transactions.
+    /// Creates a consumer of this name in `store`, which has the inbox and begins the transactions.
     ///
     /// The name says whose effects these are: all instances of a service have the same, and two services that share a
     /// database have different ones.
-    pub fn new(name: impl Into<String>, store: S, feed: F, handler: H) -> Result<Self, NameError> {
-        Self::with(name, store.clone(), store, feed, handler)
+    pub fn new(name: impl Into<String>, store: S, subscription: F, handler: H) -> Result<Self, NameError> {
+        Self::with(name, store.clone(), store, subscription, handler)
     }
 }
 
 impl<I, T, F, H> Consumer<I, T, F, H>
 where
-    I: Inbox + 'static,
-    T: Transactions<Tx = I::Tx<'static>> + 'static,
-    F: Feed,
+    I: Inbox<T::Tx> + 'static,
+    T: Transactions + 'static,
+    F: Subscription,
     H: Handler<T::Tx>,
 {
-    /// Accepts under this name in `inbox`, in transactions of somebody else: of a pool that the application has.
-    pub fn with(name: impl Into<String>, inbox: I, transactions: T, feed: F, handler: H) -> Result<Self, NameError> {
+    /// Creates a consumer of this name in `inbox`, with transactions of the application's own pool.
+    pub fn with(
+        name: impl Into<String>,
+        inbox: I,
+        transactions: T,
+        subscription: F,
+        handler: H,
+    ) -> Result<Self, NameError> {
         let name = name.into();
         if !(1..=CONSUMER_BYTES_MAX).contains(&name.len()) {
             return Err(NameError(name.len()));
         }
         let options = ConsumerOptions::default();
-        Ok(Self { works: Works { name, options, inbox, transactions, feed, handler } })
+        Ok(Self { works: Works { name, options, inbox, transactions, subscription, handler } })
     }
 
     /// Sets the options.
@@ -77,8 +83,8 @@ where
         let mut at_work: JoinSet<Turn> = JoinSet::new();
         let mut shutdown = pin!(shutdown);
         {
-            // One call is kept until it has something: a feed connects in it.
-            let mut next = pin!(works.feed.next());
+            // One call is kept until it has something: a subscription connects in it.
+            let mut next = pin!(works.subscription.next());
             loop {
                 tokio::select! {
                     biased;
@@ -89,9 +95,9 @@ where
                         }
                     }
                     arrival = &mut next => {
-                        next.set(works.feed.next());
+                        next.set(works.subscription.next());
                         match arrival {
-                            Arrival::Gone(gone) => lanes.gone(&gone),
+                            Arrival::Revoked(gone) => lanes.gone(&gone),
                             Arrival::Message(delivered) => {
                                 let (lane, waiting) = works.read(delivered);
                                 if let Some(ready) = lanes.arrive(lane, waiting) {
@@ -105,20 +111,20 @@ where
         }
         stop.cancel();
         // Beside each other: a broker that does not listen costs the time of one.
-        join_all(lanes.into_waiting().map(|(_, ticket)| works.feed.release(ticket))).await;
+        join_all(lanes.into_waiting().map(|(_, ticket)| works.subscription.release(ticket))).await;
         while let Some(ended) = at_work.join_next().await {
             turn(ended);
         }
         if let Some(works) = Arc::into_inner(works) {
-            works.feed.close().await;
+            works.subscription.close().await;
         }
     }
 }
 
 /// A message in its lane, or why it can never be accepted.
-type Waiting<F> = (Result<Message, Failure>, <F as Feed>::Ticket);
+type Waiting<F> = (Result<Message, Failure>, <F as Subscription>::Ticket);
 
-impl<I, T, F: Feed, H> Works<I, T, F, H> {
+impl<I, T, F: Subscription, H> Works<I, T, F, H> {
     fn read(&self, delivered: Delivered<F::Ticket>) -> (Option<Arc<str>>, Waiting<F>) {
         let Delivered { lane, wire, ticket } = delivered;
         let message = wire.read(&self.options.id_field);
@@ -129,9 +135,9 @@ impl<I, T, F: Feed, H> Works<I, T, F, H> {
 
 fn begin<I, T, F, H>(works: &Arc<Works<I, T, F, H>>, at_work: &mut JoinSet<Turn>, ready: Ready<Waiting<F>>)
 where
-    I: Inbox + 'static,
-    T: Transactions<Tx = I::Tx<'static>> + 'static,
-    F: Feed,
+    I: Inbox<T::Tx> + 'static,
+    T: Transactions + 'static,
+    F: Subscription,
     H: Handler<T::Tx>,
 {
     let Ready { message: (message, ticket), turn, gone } = ready;

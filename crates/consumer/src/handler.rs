@@ -6,7 +6,7 @@ use postroom_core::Failure;
 
 use crate::message::Message;
 
-/// Does the work of a message in the transaction it is given.
+/// Handler, which does the work of a message in the given transaction.
 ///
 /// What is written in `tx` is there if and only if the event counts as accepted. What is written through another
 /// connection is there even if it is rolled back and tried again: everything that must happen once goes through `tx`.
@@ -49,7 +49,7 @@ where
     }
 }
 
-/// A function of a transaction and a message whose future may borrow both.
+/// Function of a transaction and a message whose future may borrow both.
 pub trait Call<'a, Tx: 'a>: Fn(&'a mut Tx, &'a Message) -> Self::Done {
     /// Its future.
     type Done: Future<Output = Result<(), Failure>> + Send + 'a;

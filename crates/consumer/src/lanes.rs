@@ -4,19 +4,19 @@ use std::collections::{HashMap, VecDeque};
 
 use tokio_util::sync::CancellationToken;
 
-use crate::feed::{Gone, LaneName};
+use crate::subscription::{OrderScope, Revoked};
 
 /// One lane's turn. A lane of the same name that begins later is another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Turn {
-    lane: Option<LaneName>,
+    lane: Option<OrderScope>,
     number: u64,
 }
 
 /// What waits, lane by lane. A lane is there while something of it is worked on.
 #[derive(Debug)]
 pub(crate) struct Lanes<M> {
-    at_work: HashMap<LaneName, Lane<M>>,
+    at_work: HashMap<OrderScope, Lane<M>>,
     /// For those that have no lane.
     all: CancellationToken,
     stop: CancellationToken,
@@ -45,7 +45,7 @@ impl<M> Lanes<M> {
     }
 
     /// The message, if it is its turn at once.
-    pub(crate) fn arrive(&mut self, lane: Option<LaneName>, message: M) -> Option<Ready<M>> {
+    pub(crate) fn arrive(&mut self, lane: Option<OrderScope>, message: M) -> Option<Ready<M>> {
         self.number += 1;
         let number = self.number;
         let Some(name) = lane else {
@@ -72,16 +72,16 @@ impl<M> Lanes<M> {
     }
 
     /// What waits there is not ours any more, and what runs there is the last.
-    pub(crate) fn gone(&mut self, gone: &Gone) {
+    pub(crate) fn gone(&mut self, gone: &Revoked) {
         match gone {
-            Gone::All => {
+            Revoked::All => {
                 self.all.cancel();
                 self.all = self.stop.child_token();
                 for (_, lane) in self.at_work.drain() {
                     lane.gone.cancel();
                 }
             }
-            Gone::Lanes(names) => {
+            Revoked::Scopes(names) => {
                 for lane in names.iter().filter_map(|name| self.at_work.remove(name)) {
                     lane.gone.cancel();
                 }
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn one_of_a_lane_at_a_time_in_order_and_lanes_beside_each_other() {
         let mut lanes = Lanes::new(CancellationToken::new());
-        let name = |text: &str| Some(LaneName::from(text));
+        let name = |text: &str| Some(OrderScope::from(text));
         let first = lanes.arrive(name("a"), 1).unwrap();
         assert!(lanes.arrive(name("a"), 2).is_none());
         assert_eq!(lanes.arrive(name("b"), 3).unwrap().message, 3);
@@ -116,16 +116,16 @@ mod tests {
     #[test]
     fn what_is_gone_neither_waits_nor_makes_room_in_the_lane_that_follows() {
         let mut lanes = Lanes::new(CancellationToken::new());
-        let name = || Some(LaneName::from("a"));
+        let name = || Some(OrderScope::from("a"));
         let old = lanes.arrive(name(), 1).unwrap();
         lanes.arrive(name(), 2);
-        lanes.gone(&Gone::Lanes(vec!["a".into()]));
+        lanes.gone(&Revoked::Scopes(vec!["a".into()]));
         assert!(old.gone.is_cancelled());
         let new = lanes.arrive(name(), 1).unwrap();
         lanes.arrive(name(), 2);
         assert!(lanes.done(old.turn).is_none());
         assert_eq!(lanes.done(new.turn).unwrap().message, 2);
-        lanes.gone(&Gone::All);
+        lanes.gone(&Revoked::All);
         assert!(new.gone.is_cancelled());
         assert_eq!(lanes.into_waiting().count(), 0);
     }

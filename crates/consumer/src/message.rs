@@ -5,37 +5,37 @@ use std::fmt;
 
 use bytes::Bytes;
 
-/// One event, as a broker delivered it.
+/// Message: an event as a broker delivered it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Message {
-    /// The event's id, by which it is accepted once.
+    /// Id of the event, by which it is accepted once.
     pub id: String,
-    /// What happened, where the envelope says it.
+    /// Event type, if the envelope has it.
     pub event_type: Option<String>,
-    /// The ordering key, where the envelope or the broker says it.
+    /// Ordering key, if the envelope or the broker has it.
     pub key: Option<String>,
-    /// Headers as the broker has them. The attributes of a structured CloudEvent are among them as `ce-NAME`.
+    /// Headers of the broker. The attributes of a structured CloudEvent are among them as `ce-NAME`.
     pub headers: BTreeMap<String, String>,
-    /// The payload. Of a CloudEvent and of `raw` as it was appended; of an envelope of fields, the whole object.
+    /// Payload. Of a CloudEvent and of `raw` as it was appended; of an envelope of fields, the whole object.
     pub payload: Bytes,
-    /// What the payload is, where the envelope says it.
+    /// Content type of the payload, if the envelope has it.
     pub content_type: Option<String>,
-    /// How often the broker has delivered it, this time included, where it knows. Not how often it was tried here.
+    /// Number of deliveries by the broker, this one included, if it counts them. Not the number of attempts here.
     pub deliveries: Option<u64>,
 }
 
 impl Message {
-    /// A header by its name, in whatever case.
+    /// Returns a header by its name, in any case.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
-    /// An attribute of a CloudEvent, for instance `correlationid`, however the broker's binding spells it.
+    /// Returns an attribute of a CloudEvent, for instance `correlationid`, in any spelling of the broker's binding.
     pub fn attribute(&self, name: &str) -> Option<&str> {
         self.header(&format!("ce-{name}")).or_else(|| self.header(&format!("ce_{name}")))
     }
 
-    /// The payload read into a type of the application.
+    /// Deserializes the payload into a type of the application.
     pub fn payload_as<'a, T: serde::Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
         serde_json::from_slice(&self.payload)
     }

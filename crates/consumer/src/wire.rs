@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 
 use crate::message::Message;
 
-/// The field of a JSON body that has the id, unless another is named.
+/// Default name of the field of a JSON body that has the id.
 pub const ID_FIELD: &str = "event_id";
 
 const STRUCTURED: &str = "application/cloudevents+json";
@@ -25,29 +25,29 @@ const IDS: [&str; 3] = ["postroom-id", "x-event-id", "nats-msg-id"];
 const TYPES: [&str; 2] = ["postroom-type", "x-event-type"];
 const KEYS: [&str; 1] = ["x-aggregate-id"];
 
-/// What a feed found.
+/// Message as a subscription received it.
 #[derive(Clone, Default)]
 pub struct Wire {
     /// Headers in the broker's order; the first of a name counts.
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: Bytes,
-    /// The content type, where the broker has a place of its own for it.
+    /// Content type, if the broker has a property for it.
     pub content_type: Option<String>,
-    /// The message's id, where the broker has a place of its own for it.
+    /// Id of the message, if the broker has a property for it.
     pub id: Option<String>,
-    /// The message's type, where the broker has a place of its own for it.
+    /// Type of the message, if the broker has a property for it.
     pub event_type: Option<String>,
-    /// The message's key, where the broker has a place of its own for it.
+    /// Key of the message, if the broker has a property for it.
     pub key: Option<String>,
     /// Whether attributes of CloudEvents are percent-encoded in headers.
     pub is_percent_encoded: bool,
-    /// How often it was delivered, this time included.
+    /// Number of deliveries, this one included.
     pub deliveries: Option<u64>,
 }
 
 impl Wire {
-    /// What it says. The failure says why it can never be accepted: nobody can tell which event it is.
+    /// Reads the message. The failure has the reason why it can never be accepted: its event id is unknown.
     pub fn read(self, id_field: &str) -> Result<Message, Failure> {
         let content_type = self.content_type.clone().or_else(|| self.plain("content-type").map(str::to_owned));
         let base = content_type.as_deref().map(|text| text.split(';').next().unwrap_or_default().trim());
@@ -75,7 +75,7 @@ impl Wire {
 
     /// One JSON object that says everything.
     fn structured(self) -> Result<Message, Failure> {
-        let unreadable = || Failure::permanent("consumer.envelope", "the body is no structured CloudEvent");
+        let unreadable = || Failure::permanent("consumer.envelope", "the body is not a structured CloudEvent");
         let object: BTreeMap<String, &RawValue> = serde_json::from_slice(&self.body).map_err(|_| unreadable())?;
         let text = |name: &str| object.get(name).and_then(|value| serde_json::from_str::<String>(value.get()).ok());
         let id = checked(text("id").ok_or_else(|| no_id("id"))?)?;

@@ -45,12 +45,12 @@ const ONE: &[&str] = &[
 /// Keywords that hold a list of schemas.
 const SEVERAL: &[&str] = &["allOf", "anyOf", "oneOf", "prefixItems", "items"];
 
-/// One change that breaks somebody.
+/// Difference between two schemas that breaks consumers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// Where in an event, for instance `/payload/currency`.
+    /// Path in an event, for instance `/payload/currency`.
     pub path: String,
-    /// What changed there.
+    /// Description of the change.
     pub reason: String,
 }
 
@@ -60,7 +60,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Every change from `old` to `new` that is not the addition of an optional field.
+/// Returns every change from `old` to `new` that is not the addition of an optional field.
 pub fn compare(old: &Schema, new: &Schema) -> Vec<Difference> {
     let mut found = differences(old.value(), new.value());
     if old.draft() != new.draft() {
@@ -290,7 +290,7 @@ mod tests {
     fn optional_fields_and_remarks_may_come() {
         let mut new = base();
         new["title"] = json!("Order");
-        new["properties"]["note"] = json!({ "type": "string", "pattern": "x" });
+        new["properties"]["message"] = json!({ "type": "string", "pattern": "x" });
         new["properties"]["id"]["description"] = json!("who");
         new["$defs"]["line"]["properties"]["count"] = json!({ "type": "integer" });
         check(&base(), &new, &[]);

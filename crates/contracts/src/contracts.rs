@@ -10,25 +10,27 @@ use serde_json::Value;
 
 use crate::schema::{Draft, Schema, SchemaError};
 
-/// What a schema describes.
+/// Part of an event that a schema describes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum AppliesTo {
-    /// The payload.
+    /// Payload of the event.
     #[default]
     Payload,
-    /// What is sent: the body that a route's encoder makes.
+    /// Body that a route's encoder makes of the event.
     Envelope,
 }
 
-/// What happens to an event that breaks its contract.
+/// Handling of events that violate their schema.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Mode {
-    /// It is not appended, and not sent.
+    /// The event is not appended, and not sent.
     #[default]
     Enforce,
-    /// It is logged, and goes on.
+    /// The violation is logged, and the event goes on.
     Warn,
 }
 
@@ -38,6 +40,7 @@ pub struct Contracts {
     applies_to: AppliesTo,
     mode: Mode,
     types: BTreeMap<String, Versions>,
+    dead_letters: Option<Arc<Schema>>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -52,28 +55,28 @@ struct Known {
     origin: String,
 }
 
-/// One schema, for people.
+/// Schema in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Row {
-    /// The event type.
+    /// Event type.
     #[serde(rename = "type")]
     pub event_type: String,
-    /// The version it is for; `None` is every version without a schema of its own.
+    /// Version of the event type; `None` is every version without a schema of its own.
     pub version: Option<i32>,
-    /// Its draft.
+    /// Draft of JSON Schema.
     pub draft: Draft,
-    /// Where it stands.
+    /// Origin of the schema: a file, or a line of the configuration.
     pub from: String,
-    /// What happens to an event that breaks it.
+    /// Handling of events that violate the schema.
     pub mode: Mode,
-    /// What it describes.
+    /// Part of an event that the schema describes.
     pub applies_to: AppliesTo,
 }
 
 impl Contracts {
-    /// No contracts yet: everything passes.
+    /// Creates contracts without schemas: every event passes.
     pub fn new(applies_to: AppliesTo, mode: Mode) -> Self {
-        Self { applies_to, mode, types: BTreeMap::new() }
+        Self { applies_to, mode, types: BTreeMap::new(), dead_letters: None }
     }
 
     /// Adds the schema of a type, for one version or for all that have none of their own. `origin` is for people.
@@ -95,20 +98,27 @@ impl Contracts {
         Ok(())
     }
 
-    /// Where the schema of exactly this type and version stands, if there is one.
+    /// Adds the schema of the bodies that are published as dead letters. A dead letter that violates it is logged, and published
+    /// all the same: it has no other place to go.
+    pub fn add_dead_letters(&mut self, text: &str) -> Result<(), SchemaError> {
+        self.dead_letters = Some(Arc::new(Schema::compile(text)?));
+        Ok(())
+    }
+
+    /// Returns the origin of the schema of exactly this type and version, if there is one.
     pub fn origin(&self, event_type: &str, version: Option<i32>) -> Option<&str> {
         let versions = self.types.get(event_type)?;
         let known = version.map_or(versions.any.as_ref(), |version| versions.one.get(&version));
         known.map(|known| known.origin.as_str())
     }
 
-    /// The schema that an event of this type and version must keep to.
+    /// Returns the schema for an event of this type and version.
     pub fn schema(&self, event_type: &str, version: i32) -> Option<&Schema> {
         let versions = self.types.get(event_type)?;
         versions.one.get(&version).or(versions.any.as_ref()).map(|known| &*known.schema)
     }
 
-    /// The schemas of a type that a new one must not break: of the version itself, and of the newest before it.
+    /// Returns the schemas of a type that a new one must not break: of the version itself, and of the newest before it.
     pub fn before(&self, event_type: &str, version: Option<i32>) -> Vec<(&str, &Schema)> {
         let Some(versions) = self.types.get(event_type) else { return Vec::new() };
         let older = match version {
@@ -121,7 +131,7 @@ impl Contracts {
         older.into_iter().map(|known| (known.origin.as_str(), &*known.schema)).collect()
     }
 
-    /// Every schema, in order of type and version.
+    /// Returns every schema, in order of type and version.
     pub fn rows(&self) -> Vec<Row> {
         let row = |event_type: &str, version, known: &Known| Row {
             event_type: event_type.to_owned(),
@@ -140,15 +150,15 @@ impl Contracts {
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.types.is_empty()
+        self.types.is_empty() && self.dead_letters.is_none()
     }
 
-    /// What happens to an event that breaks its contract.
+    /// Returns the handling of events that violate their schema.
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// What its schemas describe.
+    /// Returns the part of an event that the schemas describe.
     pub fn applies_to(&self) -> AppliesTo {
         self.applies_to
     }
@@ -183,21 +193,23 @@ impl Enveloped {
         Self { contracts, encoder }
     }
 
-    /// What happens to an event that breaks its contract.
+    /// Returns the handling of events that violate their schema.
     pub fn mode(&self) -> Mode {
         self.contracts.mode
     }
 
-    /// Where and how an event breaks its contract, whatever the mode.
+    /// Returns the violations of an event, whatever the mode.
     pub fn breaches(&self, event: &Event, stage: Stage<'_>) -> Result<(), String> {
-        let Some(schema) = self.contracts.of(event) else { return Ok(()) };
-        match self.contracts.applies_to {
-            AppliesTo::Payload => judged(schema, &event.payload),
-            AppliesTo::Envelope => match self.encoder.encode(event, stage) {
-                Ok(envelope) => judged(schema, &envelope.body),
-                // What cannot be encoded is the transport's to say.
-                Err(_) => Ok(()),
-            },
+        let is_dead = stage.dead_letter.is_some();
+        let schema = if is_dead { self.contracts.dead_letters.as_deref() } else { self.contracts.of(event) };
+        let Some(schema) = schema else { return Ok(()) };
+        if !is_dead && self.contracts.applies_to == AppliesTo::Payload {
+            return judged(schema, &event.payload);
+        }
+        match self.encoder.encode(event, stage) {
+            Ok(envelope) => judged(schema, &envelope.body),
+            // What cannot be encoded is the transport's to say.
+            Err(_) => Ok(()),
         }
     }
 }
@@ -232,6 +244,6 @@ pub(crate) fn warn(event: &Event, breaches: &str) {
         event_id = event.id,
         event_type = event.event_type,
         breaches,
-        "event breaks its contract"
+        "event violates its schema"
     );
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// The file of a schema; `None` when the type cannot be part of a file's name.
+/// Returns the file name of a schema; `None` if the type cannot be part of a file name.
 pub fn file_name(event_type: &str, version: Option<i32>) -> Option<String> {
     let odd = |c: char| c.is_control() || matches!(c, '/' | '\\' | '@');
     if event_type.is_empty() || event_type.starts_with('.') || event_type.contains(odd) {
@@ -13,7 +13,7 @@ pub fn file_name(event_type: &str, version: Option<i32>) -> Option<String> {
     Some(version.map_or_else(|| format!("{event_type}.json"), |version| format!("{event_type}@{version}.json")))
 }
 
-/// What a name means as it is written: `TYPE` or `TYPE@2`.
+/// Parses the name of a schema: `TYPE` or `TYPE@2`.
 pub fn read_name(text: &str) -> Option<(String, Option<i32>)> {
     match text.rsplit_once('@') {
         Some((name, version)) => Some((name.to_owned(), Some(version.parse().ok().filter(|n| *n >= 1)?))),
@@ -22,18 +22,18 @@ pub fn read_name(text: &str) -> Option<(String, Option<i32>)> {
     .filter(|(name, _)| !name.is_empty())
 }
 
-/// A file with a schema.
+/// File with a schema.
 #[derive(Debug)]
 pub struct SchemaFile {
-    /// Its name.
+    /// Name of the file.
     pub name: String,
-    /// The type and version that says; `None` when it says none.
+    /// Type and version of the schema; `None` if the name has none.
     pub means: Option<(String, Option<i32>)>,
-    /// What stands in it.
+    /// Text of the file.
     pub text: io::Result<String>,
 }
 
-/// The schemas of a folder, in order of their names. Files that do not end in `.json` are left alone.
+/// Reads the schemas of a folder, in order of their names. Files that do not end in `.json` are ignored.
 pub fn read_folder(folder: &Path) -> io::Result<Vec<SchemaFile>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {

@@ -16,12 +16,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod codes;
 mod compare;
 mod contracts;
 mod folder;
 mod schema;
 mod transport;
 
+pub use codes::CODES;
 pub use compare::{Difference, compare};
 pub use contracts::{AppliesTo, Contracts, Enveloped, Mode, Row};
 pub use folder::{SchemaFile, file_name, read_folder, read_name};

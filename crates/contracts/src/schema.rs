@@ -12,8 +12,9 @@ const PLACES_MAX: usize = 5;
 /// Longest path that is named, in characters: keys of a map are the sender's choice.
 const PATH_CHARS_MAX: usize = 120;
 
-/// Which language a schema is written in.
+/// Draft of JSON Schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
 pub enum Draft {
     /// Draft 7.
     #[serde(rename = "draft-07")]
@@ -32,8 +33,9 @@ impl fmt::Display for Draft {
     }
 }
 
-/// Why a text is no schema we can use.
+/// Reason why a text is not a usable schema.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SchemaError {
     /// Not JSON.
     #[error("it is not JSON: {0}")]
@@ -66,7 +68,7 @@ pub enum SchemaError {
     },
 }
 
-/// A compiled schema.
+/// Compiled schema.
 pub struct Schema {
     draft: Draft,
     value: Value,
@@ -99,17 +101,17 @@ impl Schema {
         Ok(Self { draft, value, validator })
     }
 
-    /// Its draft.
+    /// Returns the draft of the schema.
     pub fn draft(&self) -> Draft {
         self.draft
     }
 
-    /// The schema as it was written.
+    /// Returns the schema as it was written.
     pub fn value(&self) -> &Value {
         &self.value
     }
 
-    /// Where and how a document breaks it: paths and keywords, nothing that stands there.
+    /// Returns the violations of a document: paths and keywords, without values.
     pub fn breaches(&self, document: &Value) -> Result<(), String> {
         if self.validator.is_valid(document) {
             return Ok(());

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use postroom_core::{Capabilities, Failure, Finding, Outbound, Transport};
+use postroom_core::{Capabilities, Diagnostic, Failure, LagReader, Outbound, Transport};
 
 use crate::contracts::{Enveloped, Mode, warn};
 
-/// A transport behind contracts.
+/// Transport that checks contracts before it delivers.
 #[derive(Debug)]
 pub struct Contracted {
     behind: Arc<dyn Transport>,
@@ -22,12 +22,10 @@ impl Contracted {
 
     /// Whether it goes on; what does not is reported.
     fn passes(&self, outbound: Outbound) -> Option<Outbound> {
-        // A dead event goes to where dead ones go, whatever it died of.
-        if outbound.burial.is_some() {
-            return Some(outbound);
-        }
         let Err(breaches) = self.contracts.breaches(&outbound.event, outbound.stage()) else { return Some(outbound) };
-        match self.contracts.mode() {
+        // A dead event goes to where dead ones go, whatever it died of.
+        let mode = if outbound.dead_letter.is_some() { Mode::Warn } else { self.contracts.mode() };
+        match mode {
             Mode::Warn => {
                 warn(&outbound.event, &breaches);
                 Some(outbound)
@@ -55,8 +53,12 @@ impl Transport for Contracted {
         }
     }
 
-    async fn check(&self) -> Vec<Finding> {
+    async fn check(&self) -> Vec<Diagnostic> {
         self.behind.check().await
+    }
+
+    fn lag_reader(&self) -> Option<Box<dyn LagReader>> {
+        self.behind.lag_reader()
     }
 
     fn wind_down(&self) {

@@ -121,7 +121,7 @@ fn a_dead_letter_without_its_reason_breaks_the_contract() {
 fn the_published_rule_for_changes_holds() {
     let old = schema("PaymentAuthorized");
     let mut new = old.value().clone();
-    new["properties"]["payload"]["properties"]["note"] = json!({ "type": "string" });
+    new["properties"]["payload"]["properties"]["message"] = json!({ "type": "string" });
     let compiled = |value: &Value| Schema::compile(&value.to_string()).unwrap();
     assert_eq!(compare(&old, &compiled(&new)), []);
     let payload = new["properties"]["payload"].as_object_mut().unwrap();

@@ -16,24 +16,26 @@ use std::time::Duration;
 
 use crate::faults::{self, Fault};
 
-/// Which failures open a route's breaker.
+/// Failures that open the breaker of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum BreakerCounts {
-    /// Only that the destination is unavailable; one such failure is enough.
+    /// Only failures of an unavailable destination; one is enough.
     #[default]
     Unavailable,
     /// Any failure: so many in a row open it too, whatever the destination answered.
     ///
-    /// A cluster of bad events then stops the whole route, again and again.
+    /// A crowd of bad events then stops the whole route again and again, for `cooldown` after each `failures` of them.
     All,
 }
 
-/// When a route's breaker opens and how long it stays so.
+/// Policy of a route's breaker: when it opens, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BreakerPolicy {
-    /// Which failures open it. Defaults to those that say that the destination is unavailable.
+    /// Failures that open the breaker. Defaults to those of an unavailable destination.
     pub counts: BreakerCounts,
-    /// With [`BreakerCounts::All`]: how many failures in a row open it.
+    /// Number of failures in a row that open the breaker, with [`BreakerCounts::All`].
     ///
     /// Too few and a handful of bad events stops a healthy route; too many and a broken destination burns attempts.
     ///
@@ -43,6 +45,32 @@ pub struct BreakerPolicy {
     pub cooldown: Duration,
     /// Longest cool-down. Defaults to 30 s.
     pub cooldown_max: Duration,
+}
+
+impl BreakerPolicy {
+    /// Sets which failures open the breaker.
+    pub fn counts(mut self, counts: BreakerCounts) -> Self {
+        self.counts = counts;
+        self
+    }
+
+    /// Sets how many failures in a row open it, with [`BreakerCounts::All`].
+    pub fn failures(mut self, failures: usize) -> Self {
+        self.failures = failures;
+        self
+    }
+
+    /// Sets the first cool-down.
+    pub fn cooldown(mut self, cooldown: Duration) -> Self {
+        self.cooldown = cooldown;
+        self
+    }
+
+    /// Sets the longest cool-down.
+    pub fn cooldown_max(mut self, cooldown_max: Duration) -> Self {
+        self.cooldown_max = cooldown_max;
+        self
+    }
 }
 
 impl Default for BreakerPolicy {
@@ -56,19 +84,19 @@ impl Default for BreakerPolicy {
     }
 }
 
-/// Where the breaker stands.
+/// Phase of a breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Everything may go.
+    /// Closed: all deliveries may be sent.
     Closed,
-    /// Nothing may go until then.
+    /// Open: no delivery may be sent until this time.
     Open {
         /// By the clock that `now` comes from.
         until: Duration,
     },
-    /// A few probes may go.
+    /// Half-open: a few probes may be sent.
     HalfOpen,
-    /// A probe was answered; so many may be in flight.
+    /// Ramp: a probe was answered, and this many deliveries may be in flight.
     Ramp {
         /// The window; doubles as deliveries are answered.
         window: usize,
@@ -83,7 +111,7 @@ const ALONE_EVERY: u32 = 3;
 /// From here on a ramp counts as closed.
 const RAMP_END: usize = 1024;
 
-/// One route's breaker.
+/// Breaker of a route.
 #[derive(Debug)]
 pub struct Breaker {
     policy: BreakerPolicy,
@@ -99,12 +127,12 @@ pub struct Breaker {
 }
 
 impl Breaker {
-    /// A closed breaker.
+    /// Creates a closed breaker.
     pub fn new(policy: BreakerPolicy) -> Self {
         Self { policy, phase: Phase::Closed, in_a_row: 0, trips: 0, failed_probes: 0, answers: 0 }
     }
 
-    /// Where it stands now; an opening whose cool-down is over becomes half-open here.
+    /// Returns the current phase; an open breaker whose cool-down has ended becomes half-open here.
     pub fn phase(&mut self, now: Duration) -> Phase {
         if let Phase::Open { until } = self.phase
             && now >= until
@@ -115,7 +143,7 @@ impl Breaker {
         self.phase
     }
 
-    /// How many deliveries may be in flight now.
+    /// Returns how many deliveries may be in flight now.
     pub fn window(&mut self, now: Duration) -> usize {
         match self.phase(now) {
             Phase::Closed => usize::MAX,
@@ -128,35 +156,45 @@ impl Breaker {
         }
     }
 
-    /// Whether single failures count: then there is no other protection against a destination that refuses everything.
+    /// Ends the cool-down of an open breaker: the next probes may be sent at once.
+    pub fn probe_now(&mut self, now: Duration) {
+        if let Phase::Open { until } = &mut self.phase {
+            *until = now.min(*until);
+        }
+    }
+
+    /// Reports whether single failures count: then there is no other protection against a destination that refuses everything.
     pub fn counts_all(&self) -> bool {
         self.policy.counts == BreakerCounts::All || faults::is(Fault::AnswersOpenTheBreaker)
     }
 
-    /// A delivery succeeded.
+    /// Records a successful delivery.
     pub fn succeeded(&mut self) {
         self.in_a_row = 0;
         self.answered();
     }
 
-    /// The destination refused one event, for now or for good, with `others` still in flight since it last opened. Says
-    /// whether the breaker opened by it.
-    pub fn refused(&mut self, now: Duration, others: usize) -> bool {
+    /// Records that the destination refused an event. Reports whether the breaker opened.
+    pub fn refused(&mut self, now: Duration) -> bool {
         match (self.policy.counts, self.phase) {
             (BreakerCounts::Unavailable, _) => {
                 self.answered();
                 false
             }
             (BreakerCounts::All, Phase::Open { .. }) => false,
-            (BreakerCounts::All, Phase::HalfOpen) => self.probe_failed(now, None, others),
-            (BreakerCounts::All, Phase::Closed | Phase::Ramp { .. }) => {
+            (BreakerCounts::All, Phase::HalfOpen | Phase::Closed | Phase::Ramp { .. }) => {
+                // A probe that is refused was answered: the pause is over, as short as the first, and so many may fail again.
+                // Otherwise a crowd of bad events, four to each of ever longer pauses, would hold the good ones up for hours.
+                if self.phase == Phase::HalfOpen {
+                    self.answered();
+                }
                 self.in_a_row += 1;
                 self.in_a_row >= self.policy.failures && self.open(now, None)
             }
         }
     }
 
-    /// The destination is down, with `others` still in flight since it last opened. Says whether the breaker opened by it.
+    /// Records that the destination is down, with `others` still in flight since the breaker last opened. Reports whether it opened.
     pub fn unavailable(&mut self, now: Duration, retry_after: Option<Duration>, others: usize) -> bool {
         match self.phase {
             Phase::Open { until } => {
@@ -171,7 +209,7 @@ impl Breaker {
         }
     }
 
-    /// The destination answered, which says nothing about whether it succeeds.
+    /// Records that the destination answered, whether or not it succeeded.
     pub fn answered(&mut self) {
         match self.phase {
             // A late answer from before an outage says nothing about now.
@@ -212,7 +250,7 @@ impl Breaker {
     }
 }
 
-/// Longest wish of a receiver that is honoured; absurd values must not hold a route for a year.
+/// Longest delay of a receiver that is honoured; absurd values must not hold a route for a year.
 pub const RETRY_AFTER_MAX: Duration = Duration::from_hours(1);
 
 #[cfg(test)]
@@ -233,26 +271,27 @@ mod tests {
     fn a_destination_that_answers_is_not_down() {
         let mut b = breaker();
         for _ in 0..1000 {
-            assert!(!b.refused(S, 0));
+            assert!(!b.refused(S));
         }
         assert_eq!(b.phase(S), Phase::Closed);
         b.unavailable(S, None, 0);
         assert_eq!(b.phase(2 * S), Phase::HalfOpen);
-        assert!(!b.refused(2 * S, 0), "a probe that is refused was answered");
+        assert!(!b.refused(2 * S), "a probe that is refused was answered");
         assert_eq!(b.phase(2 * S), Phase::Ramp { window: PROBES });
     }
 
     #[test]
     fn where_all_failures_count_so_many_in_a_row_open_it() {
         let mut b = counting_all();
-        assert!(!b.refused(S, 9) && !b.refused(S, 9));
+        assert!(!b.refused(S) && !b.refused(S));
         b.succeeded();
-        assert!(!b.refused(S, 9) && !b.refused(S, 9), "a success starts the count again");
-        assert!(b.refused(S, 9));
-        assert_eq!(b.window(S), 0);
-        assert_eq!(b.window(2 * S), PROBES);
-        assert!(!b.refused(2 * S, 1), "another probe is on its way");
-        assert!(b.refused(2 * S, 0));
+        assert!(!b.refused(S) && !b.refused(S), "a success starts the count again");
+        for pause in 1..=9 {
+            assert!(b.refused(pause * S), "so many in a row after each pause");
+            assert_eq!(b.window(pause * S), 0);
+            assert_eq!(b.window((pause + 1) * S), PROBES, "no pause is longer than the first");
+            assert!(!b.refused((pause + 1) * S) && !b.refused((pause + 1) * S));
+        }
     }
 
     #[test]

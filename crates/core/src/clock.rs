@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// A clock. The engine measures durations with [`Clock::elapsed`] only; wall time is for people and signatures.
+/// Clock. The engine measures durations with [`Clock::elapsed`] only; wall time is for people and signatures.
 pub trait Clock: Debug + Send + Sync {
-    /// Wall time; may jump.
+    /// Returns the wall time, which may jump.
     fn now(&self) -> Timestamp;
-    /// Time since some fixed moment; never goes back.
+    /// Returns the time since some fixed moment, which never goes back.
     fn elapsed(&self) -> Duration;
-    /// Resolves after this long.
+    /// Waits for this long.
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 }

@@ -5,8 +5,8 @@ use std::fmt::Debug;
 use crate::event::Event;
 use crate::limits::EventError;
 
-/// Says yes or no to an event before it is appended. Stores ask it where they check the limits; nothing has been written then.
+/// Contract that checks an event before it is appended. Stores call it where they check the limits, before any write.
 pub trait Contract: Debug + Send + Sync {
-    /// An error names type and path, never what stands there.
+    /// Checks an event. The error names type and path, never the value.
     fn check(&self, event: &Event) -> Result<(), EventError>;
 }

@@ -26,25 +26,25 @@ use crate::failure::{Failure, FailureKind};
 use crate::retry::RetryPolicy;
 use crate::transport::{Outcome, Receipt};
 
-/// The state of a delivery that did not go straight through, as stores spell it.
+/// State of a delivery that did not succeed at once, as stores spell it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum DeliveryState {
-    /// To be handed out as soon as a relay looks.
+    /// The delivery is sent as soon as a relay reads it.
     Due,
-    /// Failed; to be tried again at its due time.
+    /// The delivery failed, and is retried at its due time.
     Retrying,
-    /// Behind an earlier event of its key.
+    /// The delivery waits behind an earlier event of its key.
     Blocked,
-    /// Its `available_at` lies ahead.
+    /// The `available_at` of the event lies ahead.
     Delayed,
-    /// Given up; waits for an operator.
+    /// The delivery was given up, and waits for an operator.
     Dead,
 }
 
 impl DeliveryState {
-    /// The word in tables, filters and output.
+    /// Returns the name of the state in tables, filters and output.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Due => "due",
@@ -55,53 +55,55 @@ impl DeliveryState {
         }
     }
 
-    /// The state of this word.
+    /// Parses the name of a state.
     pub fn parse(word: &str) -> Option<Self> {
         [Self::Due, Self::Retrying, Self::Blocked, Self::Delayed, Self::Dead].into_iter().find(|s| s.as_str() == word)
     }
 }
 
-/// A lane under one ownership: settles of an older term are refused.
+/// Lane under one ownership: settles of an older term are refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LaneTerm {
-    /// The lane.
+    /// Number of the lane.
     pub lane: u32,
-    /// The ownership; grows with every take-over.
+    /// Term of the ownership; grows with every take-over.
     pub term: i64,
 }
 
-/// One event handed to a relay for one route.
+/// Delivery of an event to a route.
 #[derive(Debug, Clone)]
 pub struct Delivery {
-    /// The source's own name for it; unique among what it has handed out and not seen settled.
+    /// Handle of the delivery; unique among deliveries of the source that are not settled.
     pub handle: i64,
-    /// The lane and ownership it was taken under.
+    /// Lane and term under which the delivery was taken.
     pub lane: LaneTerm,
-    /// The event.
+    /// Event to deliver.
     pub event: Arc<Event>,
-    /// Its number in the log; adopted tables have none.
+    /// Position of the event in the log; adopted tables have none.
     pub position: Option<i64>,
-    /// Failed tries so far.
+    /// Number of failed attempts so far.
     pub attempts: u32,
-    /// Whether later events of its key must wait for it. Delayed and replayed ones block nobody.
+    /// Whether later events of its key must wait for it. Delayed and replayed ones do not block.
     pub ordered: bool,
-    /// When it was appended.
+    /// Time at which the event was appended.
     pub appended_at: Timestamp,
+    /// Why the event cannot be sent, if that was found out when it was read: it is given up, as a dead letter only.
+    pub refused: Option<Box<Failure>>,
 }
 
 impl Delivery {
-    /// The key whose order it keeps, if it has one and keeps it.
+    /// Returns the key whose order the delivery keeps, if any.
     pub fn order_key(&self) -> Option<&str> {
         if self.ordered { self.event.ordering_key() } else { None }
     }
 }
 
-/// What becomes of a delivery that was in flight.
+/// Verdict on a delivery that was in flight.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
-    /// Done.
+    /// The event is delivered.
     Delivered(Receipt),
-    /// Again after this long; `attempts` failed tries in all.
+    /// The event is retried after this long; `attempts` failed so far.
     Retry {
         /// Failed tries so far, this one included.
         attempts: u32,
@@ -110,31 +112,33 @@ pub enum Verdict {
         /// Why.
         failure: Failure,
     },
-    /// Given up after `attempts` failed tries.
+    /// The event is given up after `attempts` failed attempts.
     Dead {
         /// Failed tries so far, this one included.
         attempts: u32,
         /// Why.
         failure: Failure,
+        /// Whether the transport has published it as a dead letter.
+        published: bool,
     },
-    /// Not tried, or the destination was down: as if it had never been handed out.
+    /// The event was not tried, or the destination was down: it is as if it had never been sent.
     Returned,
 }
 
-/// A verdict on its way into the store.
+/// Verdict that is to be written to the store.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settlement {
-    /// Which delivery.
+    /// Handle of the delivery.
     pub handle: i64,
-    /// The ownership under which it was taken.
+    /// Lane and term under which the delivery was taken.
     pub lane: LaneTerm,
-    /// What became of it.
+    /// Verdict on the delivery.
     pub verdict: Verdict,
-    /// How long the try took.
+    /// Duration of the attempt.
     pub took: Duration,
 }
 
-/// The one place where an outcome becomes a verdict. `attempts` are the failed tries before this one; `random` in 0..1.
+/// Turns an outcome into a verdict. `attempts` failed before this one; `random` is in 0..1.
 pub fn verdict(attempts: u32, outcome: Outcome, policy: &RetryPolicy, random: f64) -> Verdict {
     let failure = match outcome {
         Ok(receipt) => return Verdict::Delivered(receipt),
@@ -142,13 +146,20 @@ pub fn verdict(attempts: u32, outcome: Outcome, policy: &RetryPolicy, random: f6
     };
     let (before, attempts) = (attempts, attempts.saturating_add(1));
     match failure.kind {
-        FailureKind::Unavailable => Verdict::Returned,
-        FailureKind::Permanent => Verdict::Dead { attempts, failure },
-        FailureKind::Transient if policy.exhausted(attempts) && !failure.waits => Verdict::Dead { attempts, failure },
-        FailureKind::Transient => {
+        FailureKind::Unavailable | FailureKind::Gone => Verdict::Returned,
+        FailureKind::Permanent => Verdict::Dead { attempts, failure, published: false },
+        FailureKind::Transient if policy.exhausted(attempts) => Verdict::Dead { attempts, failure, published: false },
+        FailureKind::Crashed if policy.crashed_too_often(attempts) => {
+            Verdict::Dead { attempts, failure, published: false }
+        }
+        FailureKind::Transient | FailureKind::NotYet | FailureKind::Crashed => {
             let after =
                 policy.delay(attempts, random).max(failure.retry_after.unwrap_or_default().min(RETRY_AFTER_MAX));
-            Verdict::Retry { attempts: if failure.waits { before } else { attempts }, after, failure }
+            Verdict::Retry {
+                attempts: if failure.kind == FailureKind::NotYet { before } else { attempts },
+                after,
+                failure,
+            }
         }
     }
 }
@@ -180,9 +191,20 @@ mod tests {
     }
 
     #[test]
+    fn a_crash_is_counted_and_one_alone_is_no_death_even_where_the_first_error_is() {
+        let dies_at = |attempts, crashes| {
+            let policy = RetryPolicy::default().attempts(attempts).crashes(crashes);
+            (0..100).find(|before| {
+                matches!(verdict(*before, Err(Failure::crashed("x", "y")), &policy, 0.0), Verdict::Dead { .. })
+            })
+        };
+        assert_eq!((dies_at(1, Some(3)), dies_at(12, Some(3)), dies_at(1, None)), (Some(2), Some(11), None));
+    }
+
+    #[test]
     fn what_is_too_early_waits_and_never_dies_of_it() {
         for before in [0, 11, 500] {
-            let Verdict::Retry { attempts, .. } = check(before, Err(Failure::transient("x", "y").waits())) else {
+            let Verdict::Retry { attempts, .. } = check(before, Err(Failure::not_yet("x", "y"))) else {
                 panic!("not retried")
             };
             assert_eq!(attempts, before);

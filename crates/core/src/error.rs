@@ -5,51 +5,52 @@ use std::fmt;
 
 use crate::limits::EventError;
 
-/// What the caller can do about a store error.
+/// Kind of a store error, by what the caller can do about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum StoreErrorKind {
-    /// Not reachable now: refused, timed out, no such file. Try again later.
+    /// The store is not reachable: refused, timed out, no such file. Retry later.
     Unreachable,
-    /// Somebody else holds what we need. Try again soon.
+    /// Another session holds a lock that is needed. Retry soon.
     Busy,
-    /// It is not what we expect: not a database, a foreign schema.
-    NotAStore,
-    /// A right is missing: read-only file, no grant.
-    Refused,
+    /// The store is not what was expected: not a database, or a foreign schema.
+    UnexpectedSchema,
+    /// A privilege is missing: read-only file, no grant.
+    PermissionDenied,
     /// The schema is missing, older or newer than this build.
     Schema,
-    /// No room.
-    Full,
+    /// The disk is full, or a quota is used up.
+    StorageFull,
     /// The caller's transaction began with a read and cannot become a writer now.
-    LateWriteLock,
-    /// The connection was lost at commit; it may or may not have happened.
+    ReadBeforeWrite,
+    /// The connection was lost at commit, which may or may not have happened.
     CommitUnknown,
     /// The input cannot be stored.
     Invalid,
-    /// What was named is not there.
+    /// The named object does not exist.
     NotFound,
-    /// Two parties disagree: another definition of the route, a live owner.
+    /// The call conflicts with the current state: another definition of the route, a live owner.
     Conflict,
-    /// Anything else.
+    /// Any other error.
     Other,
 }
 
-/// An error of a store: kind, operation, and cause.
+/// Error of a store: kind, operation, and cause.
 #[derive(Debug)]
 pub struct StoreError {
-    /// What the caller can do about it.
+    /// Kind of the error.
     pub kind: StoreErrorKind,
-    /// What was being done, for instance `append`.
+    /// Operation that failed, for instance `append`.
     pub operation: &'static str,
-    /// One line for people, naming thing and value.
+    /// Message of one line for people, which names thing and value.
     pub message: String,
-    /// The next step for people; may be empty.
+    /// Next step for people; may be empty.
     pub hint: String,
     source: Option<Box<dyn Error + Send + Sync>>,
 }
 
 impl StoreError {
-    /// An error of this kind.
+    /// Creates an error of this kind.
     pub fn new(kind: StoreErrorKind, operation: &'static str, message: impl Into<String>) -> Self {
         Self { kind, operation, message: message.into(), hint: String::new(), source: None }
     }
@@ -66,10 +67,10 @@ impl StoreError {
         self
     }
 
-    /// Whether the same call may succeed later without anybody's doing.
+    /// Reports whether the same call may succeed later without any action.
     pub fn is_transient(&self) -> bool {
         use StoreErrorKind as K;
-        matches!(self.kind, K::Unreachable | K::Busy | K::Full | K::CommitUnknown | K::Other)
+        matches!(self.kind, K::Unreachable | K::Busy | K::StorageFull | K::CommitUnknown | K::Other)
     }
 }
 

@@ -12,48 +12,51 @@ use serde_json::value::RawValue;
 
 use crate::{correlation, trace};
 
-/// The content type of a JSON payload, which is what nearly every event carries.
+/// Content type of a JSON payload, which nearly every event has.
 pub const JSON: &str = "application/json";
 
-/// One thing that happened.
+/// Event: a fact that an application appends to the outbox.
 ///
 /// Two events of one `id` are two events in the log; consumers that accept by id see one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
-    /// Unique name of the event; a time-ordered UUIDv7 unless given. At most 64 bytes.
+    /// Unique id of the event; a time-ordered UUIDv7 unless set. At most 64 bytes.
     pub id: String,
-    /// What happened, for instance `order.placed`.
+    /// Event type, for instance `order.placed`.
     pub event_type: String,
-    /// The ordering key when it is not the aggregate's id; see [`Event::ordering_key`].
+    /// Ordering key, if it is not the aggregate id; see [`Event::ordering_key`].
     pub key: Option<String>,
-    /// Whose event: the kind of thing, for instance `order`.
+    /// Aggregate type: the kind of entity that the event is about, for instance `order`.
     pub aggregate_type: Option<String>,
-    /// Whose event: which one. The ordering key unless `key` is given.
+    /// Aggregate id: the entity that the event is about. The ordering key unless `key` is set.
     pub aggregate_id: Option<String>,
-    /// The tenant the event belongs to.
+    /// Tenant that the event belongs to.
     pub tenant: Option<String>,
-    /// The payload, byte for byte as it was appended.
+    /// Payload, byte for byte as it was appended.
     pub payload: Bytes,
-    /// What the payload is; [`JSON`] unless said otherwise.
+    /// Content type of the payload; [`JSON`] by default.
     pub content_type: String,
-    /// Headers that travel with the event; `traceparent` is one of them.
+    /// Headers that are delivered with the event; `traceparent` is one of them.
     pub headers: BTreeMap<String, String>,
-    /// Free scope fields (`station_id`, `group_id`, …).
+    /// Attributes: free fields such as `station_id` or `group_id`.
     pub attributes: BTreeMap<String, Value>,
-    /// Ties together everything one request caused; defaults to the task's, else to `id`.
+    /// Correlation id, shared by all events of one request; defaults to that of the task, else to `id`.
     pub correlation_id: Option<String>,
-    /// The id of the event that caused this one.
+    /// Id of the event that caused this one.
     pub causation_id: Option<String>,
     /// Version of the payload's schema.
     pub schema_version: i32,
-    /// When it happened.
+    /// Time at which the event occurred.
     pub occurred_at: Timestamp,
-    /// Not to be delivered before; `None` means at once.
+    /// Time before which the event is not delivered; `None` means at once.
     pub available_at: Option<Timestamp>,
 }
 
+/// Smaller payloads are never left out of a dead letter, in bytes.
+const OMITTED_PAYLOAD_MIN: usize = 64 * 1024;
+
 impl Event {
-    /// An event of this type that happened now, with a fresh id, a JSON `null` as payload and no key.
+    /// Creates an event of this type that occurs now, with a fresh id, a JSON `null` as payload and no key.
     pub fn new(event_type: impl Into<String>) -> Self {
         let mut headers = BTreeMap::new();
         trace::carry(&mut headers);
@@ -88,7 +91,7 @@ impl Event {
         self
     }
 
-    /// Says whose event it is; `id` is the ordering key unless one is given.
+    /// Sets the aggregate type and id; `id` is the ordering key unless one is set.
     pub fn aggregate(mut self, aggregate_type: impl Into<String>, id: impl Into<String>) -> Self {
         self.aggregate_type = Some(aggregate_type.into());
         self.aggregate_id = Some(id.into());
@@ -121,13 +124,13 @@ impl Event {
         self
     }
 
-    /// Adds a scope field.
+    /// Adds an attribute.
     pub fn attribute(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.attributes.insert(name.into(), value.into());
         self
     }
 
-    /// Says which event caused this one, and continues its correlation.
+    /// Sets the event that caused this one, and continues its correlation.
     pub fn caused_by(mut self, cause: &Event) -> Self {
         self.causation_id = Some(cause.id.clone());
         self.correlation_id = Some(cause.correlation().to_owned());
@@ -140,33 +143,49 @@ impl Event {
         self
     }
 
-    /// Events with the same ordering key are delivered in order; `None` has no order.
+    /// Returns the ordering key: events with the same key are delivered in order; `None` has no order.
     pub fn ordering_key(&self) -> Option<&str> {
         self.key.as_deref().or(self.aggregate_id.as_deref())
     }
 
-    /// The correlation id in force: its own, else the event's id.
+    /// Returns the correlation id in force: its own, else the event's id.
     pub fn correlation(&self) -> &str {
         self.correlation_id.as_deref().unwrap_or(&self.id)
     }
 
-    /// Whether the payload says it is JSON.
+    /// Reports whether the content type of the payload is JSON.
     pub fn is_json(&self) -> bool {
         let base = self.content_type.split(';').next().unwrap_or_default().trim();
         base.eq_ignore_ascii_case(JSON) || base.ends_with("+json")
     }
 
-    /// The payload as JSON text, when it is JSON.
+    /// Returns the payload as JSON text, if it is JSON.
     pub fn payload_json(&self) -> Option<&RawValue> {
         if self.is_json() { serde_json::from_slice(&self.payload).ok() } else { None }
     }
 
-    /// The payload read into a type of the application.
+    /// Deserializes the payload into a type of the application.
     pub fn payload_as<'a, T: serde::Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
         serde_json::from_slice(&self.payload)
     }
 
-    /// Bytes this event keeps in memory, roughly; what budgets count.
+    /// Returns whether the payload is so large that a place for dead letters may refuse it.
+    pub fn is_payload_worth_omitting(&self) -> bool {
+        self.payload.len() > OMITTED_PAYLOAD_MIN
+    }
+
+    /// Returns the event as a dead letter tells it where its payload is too large: instead of the payload it has an object
+    /// with `omitted_bytes`. A small payload stays.
+    pub fn omit_payload(&self) -> Self {
+        let mut event = self.clone();
+        if self.is_payload_worth_omitting() {
+            event.payload = Bytes::from(format!("{{\"omitted_bytes\":{}}}", self.payload.len()));
+            JSON.clone_into(&mut event.content_type);
+        }
+        event
+    }
+
+    /// Returns the approximate size of the event in memory, in bytes, which budgets count.
     pub fn size(&self) -> usize {
         let text = |t: &Option<String>| t.as_ref().map_or(0, String::len);
         self.payload.len()
@@ -192,16 +211,25 @@ fn value_size(value: &Value) -> usize {
     }
 }
 
-/// A fresh event id: time-ordered, unique.
+/// Creates a fresh event id: time-ordered and unique.
 pub fn new_id() -> String {
     uuid::Uuid::now_v7().to_string()
 }
 
-/// Something of the application's own that can be said as an event.
+/// Creates an event id as a ULID: 26 characters that sort by time. Its bits are those of a time-ordered UUID, which has the same
+/// parts in the same order.
+pub fn new_ulid() -> String {
+    const CROCKFORD: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+    let id = uuid::Uuid::now_v7().as_u128();
+    let digit = |place: u32| char::from(CROCKFORD[(id >> (5 * place) & 31) as usize]);
+    (0..26).rev().map(digit).collect()
+}
+
+/// Type of the application that can be converted to an event.
 ///
 /// Implement it for your types, so that `outbox.append(&mut tx, &OrderPlaced { .. })` works.
 pub trait ToEvent {
-    /// The event that says it.
+    /// Converts the value to an event.
     fn to_event(&self) -> Result<Event, serde_json::Error>;
 }
 

@@ -5,94 +5,105 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Longest error text that is kept, in bytes; what a receiver says is cut here.
+/// Longest error text that is kept, in bytes; longer texts of receivers are cut.
 pub const ERROR_BYTES_MAX: usize = 2048;
 
-/// What the relay does about a failure.
+/// Kind of a failure, which decides how the relay reacts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum FailureKind {
-    /// This event again later; an attempt is counted.
+    /// The event is retried later, and an attempt is counted.
     Transient,
-    /// Never again by itself: a dead letter now.
+    /// The event becomes a dead letter at once.
     Permanent,
-    /// The destination is down: the route pauses, no attempt is counted, nothing dies.
+    /// The destination is down: the route pauses, no attempt is counted, and no event becomes a dead letter.
     Unavailable,
+    /// The receiver is gone for good: the route is disabled until an operator resumes it.
+    Gone,
+    /// The event is too early for this receiver: it stays pending with the reason, and no attempt is counted.
+    NotYet,
+    /// The event ended the program that handled it, or was not done in time: it is retried later, and an attempt is counted
+    /// of which [`crate::RetryPolicy::crashes`] says how many there may be.
+    Crashed,
 }
 
-/// One handler's share of a failure, where several handlers took the same event.
+impl FailureKind {
+    /// Reports whether the destination failed, not the event, which is returned untried.
+    pub fn is_outage(self) -> bool {
+        matches!(self, Self::Unavailable | Self::Gone)
+    }
+
+    /// Reports whether the event is retried automatically.
+    pub fn is_retried(self) -> bool {
+        matches!(self, Self::Transient | Self::NotYet | Self::Crashed)
+    }
+}
+
+/// Error of one handler, if several handlers took the same event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HandlerError {
     /// Name of the handler.
     pub handler: String,
-    /// What it said.
+    /// Text of the error.
     pub error: String,
 }
 
-/// Why a delivery did not succeed.
+/// Failure of a delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// What the relay does about it.
+    /// Kind of the failure.
     pub kind: FailureKind,
-    /// A stable code, for instance `exec.timeout`; what people group and explain by.
+    /// Stable code, for instance `exec.timeout`, for grouping and explanations.
     pub code: Cow<'static, str>,
-    /// One line for people. May quote the receiver, never our secrets.
+    /// Message of one line for people. May quote the receiver, never Postroom's secrets.
     pub error: String,
-    /// The receiver's own wish when to be asked again.
+    /// Delay that the receiver asked for.
     pub retry_after: Option<Duration>,
-    /// Whether the receiver is gone for good: the route is held until an operator resumes it.
-    pub disables: bool,
-    /// Whether the event is only too early: it stays pending with the reason, no attempt is counted, it never dies of this.
-    pub waits: bool,
-    /// Errors per handler, where several took the event.
+    /// Errors per handler, if several handlers took the event.
     pub handlers: Vec<HandlerError>,
 }
 
 impl Failure {
-    /// A failure of this kind.
+    /// Creates a failure of this kind.
     pub fn new(kind: FailureKind, code: impl Into<Cow<'static, str>>, error: impl Into<String>) -> Self {
-        Self {
-            kind,
-            code: code.into(),
-            error: cut(&error.into()),
-            retry_after: None,
-            disables: false,
-            waits: false,
-            handlers: Vec::new(),
-        }
+        Self { kind, code: code.into(), error: cut(&error.into()), retry_after: None, handlers: Vec::new() }
     }
 
-    /// This event again later.
+    /// Creates a transient failure: the event is retried later.
     pub fn transient(code: impl Into<Cow<'static, str>>, error: impl Into<String>) -> Self {
         Self::new(FailureKind::Transient, code, error)
     }
 
-    /// Never again by itself.
+    /// Creates a permanent failure: the event becomes a dead letter.
     pub fn permanent(code: impl Into<Cow<'static, str>>, error: impl Into<String>) -> Self {
         Self::new(FailureKind::Permanent, code, error)
     }
 
-    /// The destination is down.
+    /// Creates a failure of an unavailable destination.
     pub fn unavailable(code: impl Into<Cow<'static, str>>, error: impl Into<String>) -> Self {
         Self::new(FailureKind::Unavailable, code, error)
     }
 
-    /// Adds the receiver's wish when to be asked again.
+    /// Creates a failure of a receiver that is gone for good.
+    pub fn gone(code: impl Into<Cow<'static, str>>, error: impl Into<String>) -> Self {
+        Self::new(FailureKind::Gone, code, error)
+    }
+
+    /// Creates a failure of an event that is too early for its receiver.
+    pub fn not_yet(code: impl Into<Cow<'static, str>>, error: impl Into<String>) -> Self {
+        Self::new(FailureKind::NotYet, code, error)
+    }
+
+    /// Creates a failure of an event that ended the program that handled it.
+    pub fn crashed(code: impl Into<Cow<'static, str>>, error: impl Into<String>) -> Self {
+        Self::new(FailureKind::Crashed, code, error)
+    }
+
+    /// Adds the delay that the receiver asked for.
     pub fn retry_after(mut self, after: Duration) -> Self {
         self.retry_after = Some(after);
-        self
-    }
-
-    /// Says that the receiver is gone for good and wants nothing more; only with [`FailureKind::Unavailable`].
-    pub fn disables(mut self) -> Self {
-        self.disables = true;
-        self
-    }
-
-    /// Says that the event is only too early for this receiver; only with [`FailureKind::Transient`].
-    pub fn waits(mut self) -> Self {
-        self.waits = true;
         self
     }
 }

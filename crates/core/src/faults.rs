@@ -7,8 +7,8 @@
 pub enum Fault {
     /// A take asks only the table which keys are blocked, not what it has parked itself (finding 0).
     ParkedIsForgotten = 1,
-    /// A reader knows segments by their place in the ring (finding 1).
-    SegmentsByPlace,
+    /// A reader knows segments by their place among the partitions (finding 1).
+    SegmentsModuloPartitions,
     /// Answers that are no open the breaker (finding 2).
     AnswersOpenTheBreaker,
     /// The server lets a transaction stand idle for ever (finding 3).

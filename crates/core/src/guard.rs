@@ -10,18 +10,18 @@ use std::future::Future;
 use crate::error::StoreError;
 use crate::failure::Failure;
 
-/// The steps that are allowed, `from → to`.
+/// Allowed transitions of an entity, `from → to`.
 ///
 /// ```
-/// use postroom_core::{Step, Transitions};
+/// use postroom_core::{Transition, Transitions};
 ///
 /// let subscription = Transitions::new("subscription")
 ///     .allow("created", "trialing")
 ///     .allow("created", "active")
 ///     .allow("trialing", "active");
-/// assert_eq!(subscription.step("created", "trialing"), Step::Taken);
-/// assert_eq!(subscription.step("trialing", "trialing"), Step::Repeated);
-/// assert!(matches!(subscription.step("active", "trialing"), Step::Refused(_)));
+/// assert_eq!(subscription.step("created", "trialing"), Transition::Taken);
+/// assert_eq!(subscription.step("trialing", "trialing"), Transition::Repeated);
+/// assert!(matches!(subscription.step("active", "trialing"), Transition::NotAllowed(_)));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transitions {
@@ -31,12 +31,12 @@ pub struct Transitions {
 }
 
 impl Transitions {
-    /// No steps yet: everything is refused. The name is what people are told.
+    /// Creates a set without transitions, which refuses everything. The name appears in messages.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), allowed: BTreeMap::new() }
     }
 
-    /// Allows a step. From a state to itself means: again is not a repeat, do the work.
+    /// Allows a transition. From a state to itself means that a repetition does the work again.
     pub fn allow(mut self, from: impl Into<String>, to: impl Into<String>) -> Self {
         let (from, sources) = (from.into(), self.allowed.entry(to.into()).or_default());
         if !sources.contains(&from) {
@@ -45,52 +45,56 @@ impl Transitions {
         self
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The states from which this one may be reached: what a statement expects of the row it changes.
+    /// Returns the states from which this one may be reached, which a statement expects of its row.
     pub fn sources(&self, to: &str) -> &[String] {
         self.allowed.get(to).map_or(&[], Vec::as_slice)
     }
 
-    /// Every state that some step leads to.
+    /// Returns every state that some transition leads to.
     pub fn targets(&self) -> impl Iterator<Item = &str> {
         self.allowed.keys().map(String::as_str)
     }
 
-    /// What comes of a step from one state to another.
-    pub fn step(&self, from: &str, to: &str) -> Step {
+    /// Decides a transition from one state to another.
+    pub fn step(&self, from: &str, to: &str) -> Transition {
         if self.sources(to).iter().any(|source| source == from) {
-            Step::Taken
+            Transition::Taken
         } else if from == to {
-            Step::Repeated
+            Transition::Repeated
         } else {
-            Step::Refused(Refusal { name: self.name.clone(), from: Some(from.to_owned()), to: to.to_owned() })
+            Transition::NotAllowed(NotAllowed {
+                name: self.name.clone(),
+                from: Some(from.to_owned()),
+                to: to.to_owned(),
+            })
         }
     }
 
-    /// What comes of a step of something that is not there.
-    pub fn missing(&self, to: &str) -> Step {
-        Step::Refused(Refusal { name: self.name.clone(), from: None, to: to.to_owned() })
+    /// Decides a transition of an entity that does not exist.
+    pub fn missing(&self, to: &str) -> Transition {
+        Transition::NotAllowed(NotAllowed { name: self.name.clone(), from: None, to: to.to_owned() })
     }
 }
 
-/// What came of a step.
+/// Result of a transition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "do the work only when the step was taken"]
-pub enum Step {
-    /// Do the work.
+pub enum Transition {
+    /// The transition is allowed: do the work.
     Taken,
-    /// It is in that state already: acknowledge and go on.
+    /// The entity is already in that state: acknowledge and go on.
     Repeated,
-    /// It may not be done.
-    Refused(Refusal),
+    /// The transition is not allowed.
+    NotAllowed(NotAllowed),
 }
 
-impl Step {
-    /// Whether the work is to be done; a refusal becomes the failure `guard.refused`, permanent.
+impl Transition {
+    /// Reports whether the work is to be done; a refusal becomes the permanent failure `guard.refused`.
     ///
     /// ```
     /// # use postroom_core::{Failure, Transitions};
@@ -104,23 +108,23 @@ impl Step {
         match self {
             Self::Taken => Ok(true),
             Self::Repeated => Ok(false),
-            Self::Refused(refusal) => Err(refusal.into()),
+            Self::NotAllowed(not_allowed) => Err(not_allowed.into()),
         }
     }
 }
 
-/// A step that is not allowed.
+/// Transition that is not allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
-    /// What the transitions are called.
+pub struct NotAllowed {
+    /// Name of the transitions.
     pub name: String,
-    /// The state it is in; `None` when there is no such thing.
+    /// Current state; `None` if the entity does not exist.
     pub from: Option<String>,
-    /// The state it was to get.
+    /// Requested state.
     pub to: String,
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for NotAllowed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.from {
             Some(from) => write!(f, "{} may not go from {from:?} to {:?}", self.name, self.to),
@@ -130,27 +134,21 @@ impl fmt::Display for Refusal {
 }
 
 /// A dead letter: another try finds the same state. Make it transient where an earlier event may still come.
-impl From<Refusal> for Failure {
-    fn from(refusal: Refusal) -> Self {
+impl From<NotAllowed> for Failure {
+    fn from(refusal: NotAllowed) -> Self {
         Self::permanent("guard.refused", refusal.to_string())
     }
 }
 
-/// States that stand in a database, and change only by allowed steps.
+/// Guard of states in a database that change only by allowed transitions.
 ///
 /// Call it first, in the transaction that does the work. The step is one statement that names the states it expects: of two
 /// at once, one is taken and the other waits and finds a repeat.
-pub trait States: Send + Sync {
-    /// The caller's transaction.
-    type Tx<'t>: Send;
-
-    /// Moves the thing with this key to a state, if that is allowed from where it is.
-    fn advance(
-        &self,
-        tx: &mut Self::Tx<'_>,
-        key: &str,
-        to: &str,
-    ) -> impl Future<Output = Result<Step, StoreError>> + Send;
+///
+/// `Tx` is the caller's transaction.
+pub trait StateGuard<Tx: Send>: Send + Sync {
+    /// Moves the entity with this key to a state, if the transition is allowed.
+    fn advance(&self, tx: &mut Tx, key: &str, to: &str) -> impl Future<Output = Result<Transition, StoreError>> + Send;
 }
 
 #[cfg(test)]
@@ -172,6 +170,6 @@ mod tests {
     #[test]
     fn a_state_that_may_follow_itself_is_never_a_repeat() {
         let position = Transitions::new("truck").allow("moving", "moving");
-        assert_eq!(position.step("moving", "moving"), Step::Taken);
+        assert_eq!(position.step("moving", "moving"), Transition::Taken);
     }
 }

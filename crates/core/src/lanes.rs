@@ -1,6 +1,6 @@
 //! Whose each lane should be.
 
-/// Whose each lane should be: the live relay that scores highest for it and has not got its even share yet.
+/// Assigns each lane to the live relay that scores highest for it and does not have its even share yet.
 ///
 /// Every relay computes the same from the same heartbeats, whatever build it is. The score depends on relay and lane only,
 /// so that a relay tends to hold the same lane of all routes.

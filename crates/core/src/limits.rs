@@ -10,10 +10,10 @@ pub const ID_BYTES_MAX: usize = 64;
 pub const KEY_BYTES_MAX: usize = 512;
 /// Longest type, tenant, aggregate type, correlation or causation id, in bytes.
 pub const NAME_BYTES_MAX: usize = 255;
-/// Most headers plus attributes of one event, in bytes of names and values.
+/// Largest headers and attributes of one event together, in bytes of names and values.
 pub const HEADER_BYTES_MAX: usize = 64 * 1024;
 
-/// Limits a store enforces at append.
+/// Limits that a store enforces at append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Largest payload, in bytes.
@@ -30,8 +30,9 @@ impl Default for Limits {
     }
 }
 
-/// Why an event cannot be appended. Names the field and the value, never the payload.
+/// Reason why an event cannot be appended. Names the field and the value, never the payload.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum EventError {
     /// A field that must be given is empty.
     #[error("event {field} is empty")]
@@ -74,7 +75,7 @@ pub enum EventError {
 }
 
 impl EventError {
-    /// What the person can do about it.
+    /// Returns the next step for people.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Empty { field: "type" } => "give it a value, for instance order.placed",
@@ -85,7 +86,7 @@ impl EventError {
             Self::TooLong { .. } => "shorten it; limits are fixed so that every broker can carry the event",
             Self::ControlCharacter { .. } => "remove line breaks and control characters",
             Self::Contract { .. } => {
-                "mend the event, or change its schema; `postroom schema ls` shows where that stands"
+                "fix the event, or change its schema; `postroom schema ls` shows where it is defined"
             }
             Self::NotJson { .. } => "send valid JSON; in a shell put it in quotes, for instance '{\"total\": 4200}'",
         }
@@ -93,7 +94,7 @@ impl EventError {
 }
 
 impl Limits {
-    /// Checks one event; the first thing wrong is the error.
+    /// Checks an event, and returns the first error.
     pub fn check(self, event: &Event) -> Result<(), EventError> {
         name("type", &event.event_type, NAME_BYTES_MAX)?;
         name("id", &event.id, ID_BYTES_MAX)?;

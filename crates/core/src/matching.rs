@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::Event;
 
-/// A route's filter.
+/// Filter of a route.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Filter {
-    /// Event types; empty wants every type.
+    /// Patterns of event types; an empty list matches every type.
     #[serde(default, skip_serializing_if = "Vec::is_empty", rename = "match")]
     pub types: Vec<Pattern>,
     /// Aggregate types; empty wants every event.
@@ -19,18 +19,18 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// A filter by event types.
+    /// Creates a filter by event types.
     pub fn types<I: IntoIterator<Item = P>, P: AsRef<str>>(patterns: I) -> Result<Self, PatternError> {
         let types = patterns.into_iter().map(|p| Pattern::parse(p.as_ref())).collect::<Result<_, _>>()?;
         Ok(Self { types, ..Self::default() })
     }
 
-    /// Whether the route wants this event.
+    /// Reports whether the route matches this event.
     pub fn matches(&self, event: &Event) -> bool {
         self.matches_parts(&event.event_type, event.aggregate_type.as_deref(), event.tenant.as_deref())
     }
 
-    /// The same by the three columns it looks at, so that a store need not build the event.
+    /// Reports whether the route matches an event with these fields, so that a store need not build the event.
     pub fn matches_parts(&self, event_type: &str, aggregate_type: Option<&str>, tenant: Option<&str>) -> bool {
         any(&self.types, Some(event_type)) && any(&self.aggregate_type, aggregate_type) && any(&self.tenant, tenant)
     }
@@ -40,7 +40,7 @@ fn any(patterns: &[Pattern], value: Option<&str>) -> bool {
     patterns.is_empty() || value.is_some_and(|v| patterns.iter().any(|p| p.matches(v)))
 }
 
-/// `order.placed`, `order.*` or `*`.
+/// Pattern such as `order.placed`, `order.*` or `*`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
@@ -49,18 +49,18 @@ pub struct Pattern {
     prefix: bool,
 }
 
-/// A pattern nobody could mean.
+/// Error of a pattern that is not valid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("pattern {pattern:?} is not valid: {reason}")]
 pub struct PatternError {
-    /// The pattern.
+    /// Text of the pattern.
     pub pattern: String,
-    /// What is wrong with it.
+    /// Reason why the pattern is not valid.
     pub reason: &'static str,
 }
 
 impl Pattern {
-    /// Reads a pattern.
+    /// Parses a pattern.
     pub fn parse(text: &str) -> Result<Self, PatternError> {
         let error = |reason| Err(PatternError { pattern: text.to_owned(), reason });
         if text.is_empty() {
@@ -76,7 +76,7 @@ impl Pattern {
         Ok(Self { text: stem.to_owned(), prefix })
     }
 
-    /// Whether the value fits.
+    /// Reports whether the pattern matches the value.
     pub fn matches(&self, value: &str) -> bool {
         if self.prefix { value.starts_with(&self.text) } else { value == self.text }
     }

@@ -4,35 +4,34 @@ use std::future::Future;
 
 use crate::error::StoreError;
 use crate::event::ToEvent;
-use crate::wake::Appended;
+use crate::notify::Appended;
 
-/// Appends events. There is no form without a transaction: an event that commits apart from the business write is the
-/// bug this product exists to remove.
+/// Outbox, which appends events. Every append needs a transaction: an event that commits apart from the business write is the
+/// bug that an outbox removes.
+///
+/// `Tx` is the caller's transaction: of the store itself, or of a pool that the application has.
 ///
 /// For order per key, lock or update the aggregate first, then append.
-pub trait Outbox: Send + Sync {
-    /// The caller's transaction.
-    type Tx<'t>: Send;
-
+pub trait Outbox<Tx: Send>: Send + Sync {
     /// Appends one event.
     fn append<E: ToEvent + Sync>(
         &self,
-        tx: &mut Self::Tx<'_>,
+        tx: &mut Tx,
         event: &E,
     ) -> impl Future<Output = Result<Appended, StoreError>> + Send;
 
-    /// Appends several in order; all or none.
+    /// Appends several events in order; all or none.
     fn append_many<E: ToEvent + Sync>(
         &self,
-        tx: &mut Self::Tx<'_>,
+        tx: &mut Tx,
         events: &[E],
     ) -> impl Future<Output = Result<Appended, StoreError>> + Send;
 
-    /// Appends unless an earlier committed call used the same word: makes a repeated request harmless.
+    /// Appends an event unless an earlier committed call used the same idempotency key, so that repeated requests are harmless.
     fn append_once<E: ToEvent + Sync>(
         &self,
-        tx: &mut Self::Tx<'_>,
-        once: &str,
+        tx: &mut Tx,
+        idempotency_key: &str,
         event: &E,
     ) -> impl Future<Output = Result<Appended, StoreError>> + Send;
 }

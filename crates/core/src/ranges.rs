@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// Numbers as disjoint, ordered, closed ranges. Small while settles follow takes closely.
+/// Set of numbers as disjoint, ordered, closed ranges. Small while settles follow reads closely.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ranges {
     // start → end, inclusive
@@ -10,12 +10,12 @@ pub struct Ranges {
 }
 
 impl Ranges {
-    /// The empty set.
+    /// Creates the empty set.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds one number; joins what touches.
+    /// Adds a number, and joins adjacent ranges.
     pub fn insert(&mut self, n: i64) {
         if self.contains(n) {
             return;
@@ -35,7 +35,7 @@ impl Ranges {
         self.ranges.insert(start, end);
     }
 
-    /// Removes one number; says whether it was there.
+    /// Removes a number, and reports whether it was in the set.
     pub fn remove(&mut self, n: i64) -> bool {
         let Some((&start, &end)) = self.ranges.range(..=n).next_back() else { return false };
         if end < n {
@@ -51,27 +51,27 @@ impl Ranges {
         true
     }
 
-    /// Whether the number is in the set.
+    /// Reports whether the number is in the set.
     pub fn contains(&self, n: i64) -> bool {
         self.ranges.range(..=n).next_back().is_some_and(|(_, &end)| end >= n)
     }
 
-    /// How many numbers are in the set.
+    /// Returns how many numbers are in the set.
     pub fn len(&self) -> u64 {
         self.ranges.iter().map(|(s, e)| e.abs_diff(*s) + 1).sum()
     }
 
-    /// Whether nothing is in the set.
+    /// Reports whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
 
-    /// The ranges in order, both ends included.
+    /// Returns the ranges in order, both ends included.
     pub fn iter(&self) -> impl Iterator<Item = (i64, i64)> + '_ {
         self.ranges.iter().map(|(s, e)| (*s, *e))
     }
 
-    /// Every number in order.
+    /// Returns every number in order.
     pub fn numbers(&self) -> impl Iterator<Item = i64> + '_ {
         self.iter().flat_map(|(s, e)| s..=e)
     }

@@ -5,53 +5,55 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::consumers::ConsumerLags;
 use crate::failure::Failure;
+use crate::maintenance::Actor;
 use crate::matching::Filter;
 
-/// What a store keeps of a route, and what every relay that serves it must agree on.
+/// Specification of a route, as a store keeps it; every relay that serves the route must agree on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RouteDefinition {
-    /// Its name; lower-case letters, digits, `-`, `_` and `.`.
+pub struct RouteSpec {
+    /// Name of the route: lower-case letters, digits, `-`, `_` and `.`.
     pub name: String,
-    /// Which events it wants.
+    /// Filter of the events that the route matches.
     pub filter: Filter,
-    /// Where it starts when it is first registered.
-    pub start: Start,
-    /// Where it goes, for people: `kafka orders.v1`. Never contains a secret.
+    /// Start of the route when it is first registered.
+    pub start: StartFrom,
+    /// Destination, for people: `kafka orders.v1`. Never contains a secret.
     pub to: String,
-    /// What a failure does to later events of the key.
+    /// Effect of a failure on later events of the key.
     pub on_failure: OnFailure,
-    /// What a death does to later events of the key.
+    /// Effect of a dead letter on later events of the key.
     pub on_dead: OnDead,
 }
 
-impl RouteDefinition {
-    /// A route that wants everything from now on, blocks a failing key and goes on after a death.
+impl RouteSpec {
+    /// Creates a route that matches every event from now on, blocks a failing key and goes on after a dead letter.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
             filter: Filter::default(),
-            start: Start::Now,
+            start: StartFrom::Now,
             to: String::new(),
             on_failure: OnFailure::Block,
             on_dead: OnDead::Continue,
         }
     }
 
-    /// Wants only these events.
+    /// Sets the filter of the route.
     pub fn matching(mut self, filter: Filter) -> Self {
         self.filter = filter;
         self
     }
 
-    /// Starts there when it is first registered.
-    pub fn starting(mut self, start: Start) -> Self {
+    /// Sets the start of the route when it is first registered.
+    pub fn start_from(mut self, start: StartFrom) -> Self {
         self.start = start;
         self
     }
 }
 
-/// Whether `name` can be a route's or a store's name: it appears in commands, metrics and environment variables.
+/// Reports whether `name` is a valid name of a route or a store: it appears in commands, metrics and environment variables.
 pub fn valid_name(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= 63
@@ -59,9 +61,9 @@ pub fn valid_name(name: &str) -> bool {
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_' | '.'))
 }
 
-/// Where a route starts when it is first registered.
+/// Start of a route when it is first registered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Start {
+pub enum StartFrom {
     /// With what commits after its registration.
     Now,
     /// With the oldest event still in the log.
@@ -70,8 +72,8 @@ pub enum Start {
     At(Timestamp),
 }
 
-impl Start {
-    /// Reads `now`, `beginning` or a time.
+impl StartFrom {
+    /// Parses `now`, `beginning` or a time.
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "now" => Some(Self::Now),
@@ -81,7 +83,7 @@ impl Start {
     }
 }
 
-impl fmt::Display for Start {
+impl fmt::Display for StartFrom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Now => f.write_str("now"),
@@ -91,7 +93,7 @@ impl fmt::Display for Start {
     }
 }
 
-/// What a failed event does to later events of its key.
+/// Effect of a failure on later events of the key.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -103,22 +105,23 @@ pub enum OnFailure {
     Skip,
 }
 
-/// What a dead letter does to later events of its key.
+/// Effect of a dead letter on later events of the key.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OnDead {
-    /// They go on without it.
+    /// They are delivered without it.
     #[default]
     Continue,
     /// They wait for an operator.
     Hold,
 }
 
-/// How a route is doing, as commands, metrics and console call it.
+/// State of a route, as commands, metrics and console name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum RouteState {
     /// In the configuration, not yet registered in the store.
     New,
@@ -147,7 +150,7 @@ pub enum RouteState {
 }
 
 impl RouteState {
-    /// The word in output and labels.
+    /// Returns the name of the state in output and labels.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::New => "new",
@@ -169,32 +172,99 @@ impl RouteState {
 /// What a pause by a relay itself begins with, where an operator's has the operator's name.
 const DISABLED: &str = "disabled: ";
 
-/// How a pause that a relay makes itself is signed: its receiver is gone for good.
-pub fn disabled_by(failure: &Failure) -> String {
-    format!("{DISABLED}{}: {}", failure.code, failure.error)
+/// Returns the actor as which a relay disables a route whose receiver is gone for good.
+pub fn disabled_by(failure: &Failure) -> Actor {
+    Actor { name: format!("{DISABLED}{}: {}", failure.code, failure.error), reason: None }
 }
 
-/// What a relay says of a route it serves; stored with its heartbeat, so that commands elsewhere can tell.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Health of a route that a relay serves; stored with its heartbeat, so that other commands can show it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RouteHealth {
-    /// The state.
+    /// State of the route.
     pub state: RouteState,
-    /// Why, in a few words; empty when all is well.
+    /// Reason in a few words; empty if the route is running.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub note: String,
+    pub message: String,
+    /// Time since which the route is in this state; an outage lasts until its breaker closes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    /// Time at which the destination is tried again, if the route waits for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_try: Option<Timestamp>,
+    /// Deliveries per second over the last seconds, replays included.
+    #[serde(default)]
+    pub rate: f64,
+    /// Lag of the destination's consumers, from the relay that reads it; `None` if no relay does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub consumers: Option<ConsumerLags>,
 }
 
 impl RouteHealth {
-    /// Of a route that is paused, by whom it says: an operator, or a relay whose receiver is gone.
-    pub fn paused(by: &str) -> Self {
-        match by.strip_prefix(DISABLED) {
-            Some(why) => Self { state: RouteState::Disabled, note: format!("{why}; `route resume` tries again") },
-            None => Self { state: RouteState::Paused, note: format!("paused by {by}") },
-        }
+    /// Creates the health of a route in this state, for this reason.
+    pub fn new(state: RouteState, message: impl Into<String>) -> Self {
+        Self { state, message: message.into(), since: None, next_try: None, rate: 0.0, consumers: None }
     }
 
-    /// Moving.
+    /// Combines what live relays say of a route, as stored JSON, the most important one first. Their rates add up, and the lag of
+    /// consumers is that of the relay which reads it; an operator's pause wins over what else they say.
+    pub fn of_relays<'a>(said: impl Iterator<Item = &'a str>, pause: Option<&Pause>) -> Self {
+        let said: Vec<Option<Self>> = said.map(|text| serde_json::from_str(text).ok()).collect();
+        // A sum of nothing would be -0.
+        let rate = said.iter().flatten().fold(0.0, |sum, health| sum + health.rate);
+        let consumers = said.iter().flatten().find_map(|health| health.consumers.clone());
+        let health = match (pause, said.into_iter().next()) {
+            (Some(pause), _) => pause.health(),
+            (None, Some(Some(first))) => first,
+            (None, Some(None)) => Self::new(RouteState::Running, "its relay is of another version"),
+            (None, None) => Self::new(RouteState::Orphan, "no live relay serves this route"),
+        };
+        Self { rate, consumers, ..health }
+    }
+
+    /// Returns the health of a route that is running.
     pub fn running() -> Self {
-        Self { state: RouteState::Running, note: String::new() }
+        Self::new(RouteState::Running, "")
+    }
+}
+
+/// Pause of a route, by an operator or by a relay whose receiver is gone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pause {
+    /// Operator who paused the route; for a pause by a relay, why it disabled the route.
+    pub by: String,
+    /// Time of the pause.
+    pub at: Timestamp,
+    /// Reason, if the operator gave one.
+    pub reason: Option<String>,
+}
+
+impl Pause {
+    /// Returns the health of a route that is paused so.
+    pub fn health(&self) -> RouteHealth {
+        let (state, message) = match (self.by.strip_prefix(DISABLED), &self.reason) {
+            (Some(why), _) => (RouteState::Disabled, format!("{why}; `route resume` tries again")),
+            (None, Some(reason)) => (RouteState::Paused, format!("paused by {}: {reason}", self.by)),
+            (None, None) => (RouteState::Paused, format!("paused by {}", self.by)),
+        };
+        RouteHealth { since: Some(self.at), ..RouteHealth::new(state, message) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::consumers::ConsumerLag;
+
+    #[test]
+    fn the_lag_of_consumers_is_that_of_the_relay_that_reads_it_also_while_the_route_is_paused() {
+        let lags = ConsumerLags::new(vec![ConsumerLag::new("t", "billing", Some(3), Some(1))], "");
+        let reads = RouteHealth { rate: 1.0, consumers: Some(lags.clone()), ..RouteHealth::running() };
+        let said = [RouteHealth::running(), reads].map(|health| serde_json::to_string(&health).unwrap());
+        let pause = Pause { by: "ann".to_owned(), at: Timestamp::UNIX_EPOCH, reason: None };
+        for pause in [None, Some(&pause)] {
+            let health = RouteHealth::of_relays(said.iter().map(String::as_str), pause);
+            assert_eq!((health.consumers.as_ref(), health.rate), (Some(&lags), 1.0));
+        }
+        assert_eq!(RouteHealth::of_relays(said[..1].iter().map(String::as_str), None).consumers, None);
     }
 }

@@ -4,17 +4,17 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// A password, token or key. There is no way to print it by accident.
+/// Password, token or key, which cannot be printed by accident.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// A secret.
+    /// Creates a secret.
     pub fn new(secret: impl Into<String>) -> Self {
         Self(secret.into())
     }
 
-    /// The secret as it is, for the one who needs it and nothing else.
+    /// Returns the secret, for the code that needs it.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -26,24 +26,45 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// The URL of a store or a broker. `Debug`, `Display` and serialisation replace passwords by `***`.
+/// URL of a store or a broker. `Debug`, `Display` and serialisation replace passwords by `***`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SecretUrl(String);
 
 impl SecretUrl {
-    /// A URL, password included.
+    /// Creates a URL, password included.
     pub fn new(url: impl Into<String>) -> Self {
         Self(url.into())
     }
 
-    /// The URL as it is, for opening a connection and nothing else.
+    /// Returns the URL with its password, for opening a connection.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// What stands before the first `:`, for instance `sqlite`.
+    /// Returns the scheme, for instance `sqlite`.
     pub fn scheme(&self) -> &str {
         self.0.split_once(':').map_or("", |(scheme, _)| scheme)
+    }
+
+    /// Returns the host, without login and port.
+    pub fn host(&self) -> &str {
+        let (_, host) = self.authority();
+        match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((address, _)) => address,
+            None => host.split(':').next().unwrap_or_default(),
+        }
+    }
+
+    /// Whether the URL logs in with a password or a token.
+    pub fn has_login(&self) -> bool {
+        !self.authority().0.is_empty()
+    }
+
+    /// Splits off the login, which may contain anything unescaped: all up to the last `@`.
+    fn authority(&self) -> (&str, &str) {
+        let rest = self.0.split_once("://").map_or("", |(_, rest)| rest);
+        let (login, host) = rest.rsplit_once('@').unwrap_or(("", rest));
+        (login, host.split(['/', '?', '#']).next().unwrap_or_default())
     }
 }
 
@@ -73,7 +94,9 @@ impl fmt::Display for SecretUrl {
         let Some(query) = query else { return Ok(()) };
         for (n, pair) in query.split('&').enumerate() {
             let name = pair.split('=').next().unwrap_or_default();
-            let secret = ["pass", "secret", "token", "key"].iter().any(|word| name.to_lowercase().contains(word));
+            // Receivers authenticate by `sig`, `code` and whatever else their authors thought of.
+            let secret = scheme.starts_with("http")
+                || ["pass", "secret", "token", "key"].iter().any(|word| name.to_lowercase().contains(word));
             f.write_str(if n == 0 { "?" } else { "&" })?;
             if secret { write!(f, "{name}=***")? } else { f.write_str(pair)? }
         }
@@ -108,7 +131,7 @@ mod tests {
             ("postgres://shop:can?canary@db/shop", "postgres://shop:***@db/shop"),
             ("postgres://db/shop?password=canary@x", "postgres://***@x"),
             ("sqlite://shop.db?encryption_key=canary", "sqlite://shop.db?encryption_key=***"),
-            ("https://hooks.example/services/canary?to=a", "https://hooks.example/***?to=a"),
+            ("https://hooks.example/services/canary?to=canary&sig=canary", "https://hooks.example/***?to=***&sig=***"),
             ("http://127.0.0.1:4318/", "http://127.0.0.1:4318/"),
         ] {
             let url = SecretUrl::new(url);
@@ -122,5 +145,13 @@ mod tests {
     fn the_url_itself_is_there_for_who_opens_it() {
         assert_eq!(SecretUrl::new("postgres://u:p@h/d").expose(), "postgres://u:p@h/d");
         assert_eq!(SecretUrl::new("sqlite:shop.db").scheme(), "sqlite");
+        for (url, host, login) in [
+            ("amqp://guest:a@b@rabbit:5672/shop", "rabbit", true),
+            ("redis://:password@[::1]:6379/0", "::1", true),
+            ("nats://localhost", "localhost", false),
+        ] {
+            let url = SecretUrl::new(url);
+            assert_eq!((url.host(), url.has_login()), (host, login));
+        }
     }
 }

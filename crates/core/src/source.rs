@@ -3,22 +3,24 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 
 use crate::delivery::{Delivery, LaneTerm, Settlement};
 use crate::error::StoreError;
+use crate::failure::Failure;
+use crate::notify::Notified;
 use crate::route::RouteHealth;
-use crate::wake::Ear;
 
-/// How much a take may bring.
+/// Budget of a take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
-    /// Most deliveries.
+    /// Maximum number of deliveries.
     pub rows: usize,
-    /// Most bytes; a first delivery larger than this still comes, alone.
+    /// Maximum size in bytes; a first delivery larger than this is taken alone.
     pub bytes: usize,
 }
 
-/// One route of one store, as one relay sees it.
+/// Source of the deliveries of one route of one store, for one relay.
 ///
 /// Promises every member keeps, and the engine builds on:
 /// - **Complete.** A committed event that the route wants is handed out, or parked and handed out when due, until it is
@@ -34,27 +36,42 @@ pub struct Budget {
 ///   overlap one of each.
 #[async_trait]
 pub trait Source: Send + Sync {
-    /// Hands out what is due, within the budget; acquires free lanes on the way. Empty when there is nothing, when the
-    /// route is paused, or when other relays own all lanes.
+    /// Takes due deliveries within the budget, and acquires free lanes on the way. Empty if there are none, if the
+    /// route is paused, or if other relays own all lanes.
     async fn take(&self, budget: Budget) -> Result<Take, StoreError>;
 
-    /// Makes verdicts durable; when it returns, a crash no longer repeats those deliveries.
-    async fn settle(&self, settlements: &[Settlement]) -> Result<Standing, StoreError>;
+    /// Makes verdicts durable; after it returns, a crash does not repeat those deliveries.
+    async fn settle(&self, settlements: &[Settlement]) -> Result<Ownership, StoreError>;
 
-    /// Says that this relay lives, and how the route is doing. Counts from the start of the call.
+    /// Renews the heartbeat of this relay, with the health of the route. Counts from the start of the call.
     async fn renew(&self, health: &RouteHealth) -> Result<Lease, StoreError>;
 
-    /// Gives all lanes up, so that another relay may take them at once. What was handed out and not settled is theirs.
+    /// Releases all lanes, so that another relay may take them at once, with the deliveries that were not settled.
     async fn release(&self) -> Result<(), StoreError>;
 
-    /// Told before the first take: what one fault may repeat of this route. A source whose verdicts become durable only together
-    /// has no more than this in the engine's hands.
+    /// Disables the route for every relay because its receiver is gone for good, until an operator resumes it. The
+    /// status shows the failure as the reason, and the audit trail has the relay as the actor. A route that is paused
+    /// already stays as it is.
+    async fn disable(&self, failure: &Failure) -> Result<(), StoreError>;
+
+    /// Reports whether no delivery of the route is due or retrying in any lane, whichever relay owns it. Called at the end
+    /// of a drain only, after an empty take.
+    async fn is_drained(&self) -> Result<bool, StoreError>;
+
+    /// Sets the number of deliveries of this route that one fault may repeat; called before the first take. A source whose verdicts become
+    /// durable only together keeps no more than this in flight.
     fn bound(&self, _deliveries: usize) {}
 
-    /// Hints that a take may bring something.
-    fn ear(&self) -> Ear;
+    /// Reports whether deliveries in the engine's hands keep transactions of the database open. Then the engine returns what it
+    /// cannot send for now, and takes nothing while the destination is down.
+    fn holds_transactions(&self) -> bool {
+        false
+    }
 
-    /// Asks the source to look by itself, this often, and to wake its ear when a take may bring something. Asked after a take
+    /// Returns a listener to notifications that a take may return deliveries.
+    fn notified(&self) -> Notified;
+
+    /// Asks the source to look by itself, this often, and to notify its listener when a take may bring something. Asked after a take
     /// that brought nothing; the next take ends it, and so does time: ask again with a take every few seconds. `false` when it does
     /// not, and the caller has to look at its own pace.
     fn watch(&self, _every: Duration) -> bool {
@@ -62,46 +79,48 @@ pub trait Source: Send + Sync {
     }
 }
 
-/// What a take brought.
+/// Result of a take.
 #[derive(Debug, Clone, Default)]
 pub struct Take {
-    /// The deliveries, in append order per key.
+    /// Deliveries, in append order per key.
     pub deliveries: Vec<Delivery>,
-    /// Whether another take at once would probably bring more.
+    /// Whether another take at once would probably return more.
     pub more: bool,
-    /// How long until something known becomes due, if anything is waiting for its time.
+    /// Time until the next known delivery becomes due, if any waits for its time.
     pub next_due: Option<Duration>,
-    /// Whether something of this route is retrying, or waits behind such a one: a drain is not done yet.
+    /// Whether a delivery of this route is retrying, or waits behind one, so that a drain is not done yet.
     pub retrying: bool,
-    /// How many lanes this take got from relays that had not given them up.
+    /// Number of lanes that this take took over from relays that had not released them.
     pub taken_over: usize,
-    /// What the relay must know of its ownership.
-    pub standing: Standing,
+    /// Ownership of the relay.
+    pub ownership: Ownership,
 }
 
-/// What a relay must know of its ownership of a route.
+/// Ownership of a route by a relay.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Standing {
-    /// An operator paused the route: hand over nothing new.
+pub struct Ownership {
+    /// Whether an operator paused the route, so that no new delivery is sent.
     pub paused: bool,
-    /// How many lanes of this route the relay owns now; 0 is a standby.
+    /// Number of lanes of this route that the relay owns; 0 is a standby.
     pub lanes: usize,
-    /// Lanes that are no longer ours: drop what is held of them; their settles are void.
+    /// Lanes that the relay has lost: their deliveries are dropped, and their settles have no effect.
     pub lost: Vec<LaneTerm>,
-    /// Lanes we should give up: return what was not handed over, finish the rest. The source releases them when empty.
+    /// Lanes that the relay should release: unsent deliveries are returned, the rest is finished. The source releases them when empty.
     pub recalled: Vec<LaneTerm>,
-    /// Why nothing moves, when the store refuses to go on: a check failed.
+    /// Reason why the store refuses to go on: a check failed.
     pub halted: Option<String>,
-    /// Which counts differ, when a lane has not seen as many events as there are up to its position: events may have been passed.
-    /// Deliveries go on. Said by a renewal.
+    /// Counts that differ, if a lane has not read as many events as there are up to its position: events may have
+    /// been passed. Deliveries go on. Reported by a renewal.
     pub differs: Option<String>,
 }
 
-/// A promise by the database's clock that nobody takes our lanes.
+/// Lease by the database's clock: no other relay takes the lanes until it ends.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lease {
-    /// How long it holds, from the start of the renewing call.
+    /// Validity of the lease, from the start of the renewing call.
     pub valid_for: Duration,
-    /// What else the relay must know.
-    pub standing: Standing,
+    /// Ownership of the relay.
+    pub ownership: Ownership,
+    /// Time at which an operator last asked for an attempt at a destination that is down.
+    pub probe_asked: Option<Timestamp>,
 }

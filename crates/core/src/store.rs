@@ -1,49 +1,49 @@
-//! A store as the server opens it: it gives relays their sources and commands their desk.
+//! A store as a relay opens it: sources for its routes, and its retention.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::desk::Desk;
 use crate::error::StoreError;
-use crate::route::RouteDefinition;
+use crate::maintenance::Maintenance;
+use crate::route::RouteSpec;
 use crate::source::Source;
-use crate::upkeep::Upkeep;
+use crate::view::Pruned;
 
-/// Who a relay is. Two relays of one name are told apart by their boot ids.
+/// Identity of a relay. Two relays of one name have different boot ids.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RelayIdentity {
-    /// The configured name.
+    /// Configured name.
     pub name: String,
-    /// Random, new at every start.
+    /// Random boot id, new at every start.
     pub boot: String,
     /// Version of the program.
     pub version: String,
-    /// How long a heartbeat keeps its lanes.
+    /// Time that a heartbeat keeps the lanes of the relay.
     pub lease: Duration,
 }
 
-/// One database.
+/// Store: a database with an outbox.
 #[async_trait]
 pub trait Store: Send + Sync {
-    /// Its name in the configuration.
+    /// Returns the name of the store in the configuration.
     fn name(&self) -> &str;
 
     /// Registers the route if it is new, and opens it for this relay.
     ///
     /// A changed filter or destination applies from the position on and is audited. A live relay with another
     /// definition of the same route is a [`crate::StoreErrorKind::Conflict`].
-    async fn source(&self, relay: &RelayIdentity, route: &RouteDefinition) -> Result<Arc<dyn Source>, StoreError>;
+    async fn source(&self, relay: &RelayIdentity, route: &RouteSpec) -> Result<Arc<dyn Source>, StoreError>;
 
-    /// What commands, API and console ask.
-    fn desk(&self) -> Arc<dyn Desk>;
+    /// Returns the retention that a relay applies.
+    fn retain(&self) -> Arc<dyn Retain>;
 
-    /// Its tables; `None` where there are none to make.
+    /// Returns the schema of the store; `None` if it has no tables to create.
     fn schema(&self) -> Option<Arc<dyn Schema>>;
 
-    /// What looks after it on its server; `None` where there is no server.
-    fn upkeep(&self) -> Option<Arc<dyn Upkeep>>;
+    /// Returns the maintenance of the store on its server; `None` if there is no server.
+    fn maintenance(&self) -> Option<Arc<dyn Maintenance>>;
 }
 
 /// Forwards every method.
@@ -54,56 +54,81 @@ impl<S: Store + ?Sized> Store for Arc<S> {
         (**self).name()
     }
 
-    async fn source(&self, relay: &RelayIdentity, route: &RouteDefinition) -> Result<Arc<dyn Source>, StoreError> {
+    async fn source(&self, relay: &RelayIdentity, route: &RouteSpec) -> Result<Arc<dyn Source>, StoreError> {
         (**self).source(relay, route).await
     }
 
-    fn desk(&self) -> Arc<dyn Desk> {
-        (**self).desk()
+    fn retain(&self) -> Arc<dyn Retain> {
+        (**self).retain()
     }
 
     fn schema(&self) -> Option<Arc<dyn Schema>> {
         (**self).schema()
     }
 
-    fn upkeep(&self) -> Option<Arc<dyn Upkeep>> {
-        (**self).upkeep()
+    fn maintenance(&self) -> Option<Arc<dyn Maintenance>> {
+        (**self).maintenance()
     }
 }
 
-/// The tables of a store.
+/// Retention of data. `None` is for ever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retention {
+    /// Retention of events that are settled on every route. Defaults to 7 days.
+    pub delivered: Option<Duration>,
+    /// Retention of failed attempts of settled deliveries, and of receipts. Defaults to 7 days.
+    pub attempts: Option<Duration>,
+    /// Retention of acceptances, and of idempotency keys of `append_once`. Defaults to 14 days.
+    pub inbox: Option<Duration>,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        let days = |n: u64| Some(Duration::from_secs(n * 86_400));
+        Self { delivered: days(7), attempts: days(7), inbox: days(14) }
+    }
+}
+
+/// Retention as a relay applies it, beside its deliveries.
+#[async_trait]
+pub trait Retain: Send + Sync {
+    /// Removes rows older than the retention, and rows that only the store itself needed.
+    async fn prune(&self, retention: &Retention) -> Result<Pruned, StoreError>;
+}
+
+/// Schema of a store: its tables and migrations.
 #[async_trait]
 pub trait Schema: Send + Sync {
-    /// Which version is there, which is wanted.
+    /// Returns the current and the needed schema version.
     async fn status(&self) -> Result<SchemaStatus, StoreError>;
-    /// The SQL that `up` would run, for teams that apply their own. Changes nothing.
+    /// Returns the SQL that `up` would run, for manual use. Changes nothing.
     async fn plan(&self) -> Result<String, StoreError>;
-    /// Applies what is missing; each step is atomic. Returns the steps applied.
+    /// Applies missing migrations, each of them atomic, and returns them.
     async fn up(&self) -> Result<Vec<SchemaStep>, StoreError>;
-    /// Undoes the newest step. Everything in its tables is lost.
+    /// Reverts the latest migration. All data in its tables is lost.
     async fn down(&self) -> Result<Vec<SchemaStep>, StoreError>;
 }
 
-/// Which version of the tables is there, which is wanted.
+/// Current and needed schema version of a store.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct SchemaStatus {
-    /// The store.
+    /// Name of the store.
     pub store: String,
-    /// The version there; 0 is none.
+    /// Current version; 0 is none.
     pub version: i64,
-    /// The version this build needs.
+    /// Version that this build needs.
     pub needs: i64,
-    /// Steps, applied or not.
+    /// Migrations, applied or not.
     pub steps: Vec<SchemaStep>,
 }
 
-/// One numbered migration.
+/// Numbered migration.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct SchemaStep {
-    /// Its number.
+    /// Number of the migration.
     pub version: i64,
-    /// What it does, in a few words.
+    /// Short description of the migration.
     pub name: String,
-    /// Whether it is in force.
+    /// Whether the migration is applied.
     pub applied: bool,
 }

@@ -2,13 +2,14 @@
 //!
 //! What the parts may be is decided here; which characters a whole name may have is the transport's business.
 
-use serde_json::Value;
 use std::borrow::Cow;
+
+use serde_json::Value;
 
 use crate::event::Event;
 use crate::failure::Failure;
 
-/// A name with places for parts of an event.
+/// Name with placeholders for fields of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     text: String,
@@ -32,8 +33,9 @@ enum Part {
     Header(String),
 }
 
-/// A template that cannot be read.
+/// Error of a template that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum TemplateError {
     /// A brace without its partner.
     #[error("{0:?} has a brace without its partner")]
@@ -53,7 +55,7 @@ pub enum TemplateError {
 }
 
 impl Template {
-    /// Reads a template. `constants` are names the configuration has fixed, for instance `prefix`.
+    /// Parses a template. `constants` are names that the configuration has fixed, for instance `prefix`.
     pub fn parse(text: &str, constants: &[(&str, &str)]) -> Result<Self, TemplateError> {
         let braces = || TemplateError::Braces(text.to_owned());
         let (mut pieces, mut rest) = (Vec::new(), text);
@@ -83,12 +85,12 @@ impl Template {
         Ok(Self { text: text.to_owned(), pieces })
     }
 
-    /// As it stands in the configuration.
+    /// Returns the text of the template in the configuration.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The name, if it is the same for every event.
+    /// Returns the name, if it is the same for every event.
     pub fn fixed(&self) -> Option<&str> {
         match self.pieces.as_slice() {
             [Piece::Text(text)] => Some(text),
@@ -96,7 +98,7 @@ impl Template {
         }
     }
 
-    /// What every name begins with; the whole name if it is fixed.
+    /// Returns the common prefix of all names; the whole name if it is fixed.
     pub fn start(&self) -> &str {
         match self.pieces.first() {
             Some(Piece::Text(text)) => text,
@@ -104,7 +106,32 @@ impl Template {
         }
     }
 
-    /// The name for this event.
+    /// Reports whether the name could be that of an event: it has every fixed part, in their order, and something between them.
+    pub fn makes(&self, name: &str) -> bool {
+        let mut rest = name;
+        let mut after_part = false;
+        for (n, piece) in self.pieces.iter().enumerate() {
+            let Piece::Text(text) = piece else {
+                after_part = true;
+                continue;
+            };
+            let is_last = n + 1 == self.pieces.len();
+            let found = match (after_part, is_last) {
+                (false, _) => rest.starts_with(text.as_str()).then_some(0),
+                (true, true) => {
+                    (rest.len() > text.len() && rest.ends_with(text.as_str())).then(|| rest.len() - text.len())
+                }
+                (true, false) => {
+                    rest.char_indices().nth(1).and_then(|(n, _)| Some(n + rest.get(n..)?.find(text.as_str())?))
+                }
+            };
+            let Some(end) = found.and_then(|at| rest.get(at + text.len()..)) else { return false };
+            (rest, after_part) = (end, false);
+        }
+        rest.is_empty() != after_part
+    }
+
+    /// Renders the name for an event.
     ///
     /// Types are hierarchies made by developers, so their dots structure the name. Everything else is data: a dot in a
     /// tenant would put its events where another's are looked for, and is refused. So are wildcards, white space and
@@ -233,6 +260,20 @@ mod tests {
         assert_eq!(Template::parse("{type}", &[]).unwrap().fixed(), None);
         assert_eq!(Template::parse("{prefix}.{type}.x", &[("prefix", "shop")]).unwrap().start(), "shop.");
         assert_eq!(Template::parse("{type}.x", &[]).unwrap().start(), "");
+    }
+
+    #[test]
+    fn a_name_that_it_could_make_is_told_from_others() {
+        for (text, ours, others) in [
+            ("orders.v1", &["orders.v1"][..], &["orders.v10", "my.orders.v1", ""][..]),
+            ("shop.{type}", &["shop.placed", "shop.a.b"], &["shop.", "shop", "shopping"]),
+            ("{tenant}.orders", &["acme.orders", "a.orders.orders"], &[".orders", "orders", "acme.orders.x"]),
+            ("eu.{tenant}.o.{type}", &["eu.acme.o.placed", "eu.o.o.o.o"], &["eu..o.placed", "eu.acme.o.", "eu.acme.p"]),
+        ] {
+            let template = Template::parse(text, &[]).unwrap();
+            assert!(ours.iter().all(|name| template.makes(name)), "{text}");
+            assert!(!others.iter().any(|name| template.makes(name)), "{text}");
+        }
     }
 
     #[test]

@@ -5,30 +5,39 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The header with the span.
+use crate::event::Event;
+
+/// Name of the header with the span.
 pub const TRACEPARENT: &str = "traceparent";
-/// The header with what those who trace tell each other.
+/// Name of the header with vendor-specific trace state.
 pub const TRACESTATE: &str = "tracestate";
 
-/// Which span of which trace.
+/// Span of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceParent {
-    /// The trace.
+    /// Id of the trace.
     pub trace: [u8; 16],
-    /// The span.
+    /// Id of the span.
     pub span: [u8; 8],
-    /// Whether whoever began the trace wants it kept.
+    /// Whether the trace is sampled.
     pub sampled: bool,
 }
 
 impl TraceParent {
-    /// The first span of a trace.
+    /// Creates the first span of a trace.
     pub fn new(sampled: bool) -> Self {
         // Nothing is no id.
         Self { trace: fastrand::u128(1..).to_be_bytes(), span: fastrand::u64(1..).to_be_bytes(), sampled }
     }
 
-    /// What a header says; a later version says at least as much as ours.
+    /// Returns the trace that the deliveries of an event are found by: the one the event is part of, else one made of its id, the
+    /// same at every attempt.
+    pub fn trace_of(event: &Event) -> [u8; 16] {
+        let own = event.headers.get(TRACEPARENT).and_then(|text| Self::parse(text));
+        own.map_or_else(|| digest(&event.id), |own| own.trace)
+    }
+
+    /// Parses a header, also of a later version of the specification.
     pub fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split('-');
         let mut next = || parts.next();
@@ -76,6 +85,13 @@ pub(crate) fn carry(headers: &mut BTreeMap<String, String>) {
 /// Nobody traces here.
 #[cfg(not(feature = "otel"))]
 pub(crate) fn carry(_: &mut BTreeMap<String, String>) {}
+
+/// FNV-1a, which never changes.
+fn digest(text: &str) -> [u8; 16] {
+    const START: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
+    text.bytes().fold(START, |hash, byte| (hash ^ u128::from(byte)).wrapping_mul(PRIME)).to_be_bytes()
+}
 
 /// Exactly so many bytes in hexadecimal, which are lower-case here.
 fn bytes<const N: usize>(text: &str) -> Option<[u8; N]> {

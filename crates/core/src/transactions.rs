@@ -8,15 +8,15 @@ use crate::error::StoreError;
 ///
 /// A transaction that is dropped is rolled back. The future of a `begin` may be dropped, too: nothing is left open.
 pub trait Transactions: Send + Sync {
-    /// A transaction, as the [`Inbox`](crate::Inbox) beside it takes it.
+    /// Transaction, as the [`Inbox`](crate::Inbox) beside it takes it.
     type Tx: Send;
 
-    /// Begins one.
+    /// Begins a transaction.
     fn begin(&self) -> impl Future<Output = Result<Self::Tx, StoreError>> + Send;
 
-    /// Makes what was done in it last. After an error it may have happened, or not.
+    /// Commits a transaction. After an error the commit may or may not have happened.
     fn commit(&self, tx: Self::Tx) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Undoes what was done in it. An error says that the database is not there; it is undone all the same.
+    /// Rolls a transaction back. An error means that the database is not reachable; the transaction is rolled back all the same.
     fn rollback(&self, tx: Self::Tx) -> impl Future<Output = Result<(), StoreError>> + Send;
 }

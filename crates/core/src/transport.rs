@@ -1,17 +1,19 @@
 //! Hands envelopes to a broker, a URL or a handler, and says what came of each.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use tokio::sync::mpsc;
 
+use crate::consumers::LagReader;
+use crate::diagnostic::Diagnostic;
 use crate::event::Event;
 use crate::failure::{Failure, FailureKind};
 
-/// A destination.
+/// Transport: delivers events to a destination.
 ///
 /// - `deliver` returns as soon as the batch is *on its way*; outcomes follow one by one through [`Outbound::report`], in
 ///   any order, at any time. There is no barrier: one slow delivery never holds back another.
@@ -21,129 +23,170 @@ use crate::failure::{Failure, FailureKind};
 /// - `Ok` means the destination has taken responsibility (acknowledged, committed), not that bytes were written.
 /// - `Unavailable` means this delivery did not fail, the destination did; it is sent again with the same id.
 #[async_trait]
-pub trait Transport: fmt::Debug + Send + Sync {
-    /// What it can and cannot do.
+pub trait Transport: Any + fmt::Debug + Send + Sync {
+    /// Returns the capabilities of the transport.
     fn capabilities(&self) -> Capabilities;
 
     /// Starts the delivery of a batch.
     async fn deliver(&self, batch: Vec<Outbound>);
 
-    /// Looks whether deliveries would get through, without sending one: connects, looks up what it needs there and
-    /// whether it may use it. Changes nothing at the destination. One with nothing to look up finds nothing.
-    async fn check(&self) -> Vec<Finding> {
+    /// Checks whether deliveries would succeed, without sending one: connects, and looks up the destination and its
+    /// permissions. Changes nothing at the destination. Returns no diagnostic if there is nothing to check.
+    async fn check(&self) -> Vec<Diagnostic> {
         Vec::new()
     }
 
-    /// The relay stops: nothing more comes, and what lies here and is on nobody's way yet should be reported as
+    /// Returns a reader of the lag of the destination's consumers, with a connection of its own that is opened by the first read;
+    /// `None` if the destination knows no consumers.
+    fn lag_reader(&self) -> Option<Box<dyn LagReader>> {
+        None
+    }
+
+    /// Prepares for a stop: no further delivery comes, and deliveries that are not on their way yet should be reported as
     /// `Unavailable` now.
     fn wind_down(&self) {}
 
-    /// Ends connections and child processes. Called once, after the last outcome or when the grace is over.
+    /// Closes connections and child processes. Called once, after the last outcome or at the end of the shutdown grace.
     async fn close(&self);
 }
 
-/// What a transport can and cannot do, as data.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Capabilities {
-    /// The word in the configuration, for instance `exec`.
-    pub name: &'static str,
-    /// Whether several deliveries of one key may be on their way at once and still arrive in order, failures included.
-    pub pipelines_key: bool,
-    /// Most deliveries it wants on their way at once; `None` leaves it to the relay.
-    pub in_flight_max: Option<usize>,
-    /// Largest encoded envelope it can carry; it refuses larger ones itself, as a permanent failure of that event.
-    pub envelope_bytes_max: Option<usize>,
-    /// Whether it has a place for what will not be tried again; see [`Outbound::burial`].
-    pub buries: bool,
-}
+/// Forwards every method.
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl<T: Transport + ?Sized> Transport for Arc<T> {
+    fn capabilities(&self) -> Capabilities {
+        (**self).capabilities()
+    }
 
-impl Capabilities {
-    /// Of a transport that can nothing special.
-    pub fn plain(name: &'static str) -> Self {
-        Self { name, pipelines_key: false, in_flight_max: None, envelope_bytes_max: None, buries: false }
+    async fn deliver(&self, batch: Vec<Outbound>) {
+        (**self).deliver(batch).await;
+    }
+
+    async fn check(&self) -> Vec<Diagnostic> {
+        (**self).check().await
+    }
+
+    fn lag_reader(&self) -> Option<Box<dyn LagReader>> {
+        (**self).lag_reader()
+    }
+
+    fn wind_down(&self) {
+        (**self).wind_down();
+    }
+
+    async fn close(&self) {
+        (**self).close().await;
     }
 }
 
-/// One thing [`Transport::check`] found out.
+/// Capabilities of a transport, as data.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Finding {
-    /// As it should be, in a few words: `topic orders.v1 has 12 partitions`.
-    Fine(String),
-    /// It works, but promises less than people may expect: a code, what, and what to do about it.
-    Warning(&'static str, String, String),
-    /// Deliveries would fail like this.
-    Problem(Failure),
-    /// A second copy of an event is recognised for so long. Whether that is enough the caller knows: it has the retries.
-    Remembers {
-        /// The code of a warning that it is not.
-        code: &'static str,
-        /// Who remembers: `stream orders`.
-        what: String,
-        /// For how long.
-        lasts: Duration,
-        /// The command that changes it, up to where the new duration stands.
-        mend: String,
-    },
+pub struct Capabilities {
+    /// Name of the transport in the configuration, for instance `exec`.
+    pub name: &'static str,
+    /// Whether several deliveries of one key may be in flight at once and still arrive in order, failures included.
+    pub pipelines_key: bool,
+    /// Maximum number of deliveries in flight; `None` leaves it to the relay.
+    pub in_flight_max: Option<usize>,
+    /// Largest encoded envelope; the transport refuses larger ones itself, as a permanent failure of that event.
+    pub envelope_bytes_max: Option<usize>,
+    /// Whether the transport publishes dead letters; see [`Outbound::dead_letter`].
+    pub takes_dead_letters: bool,
+    /// Whether texts of failures may be logged: they quote neither a payload nor a receiver, which may quote one.
+    pub logs_errors: bool,
 }
 
-/// Why an event is dead.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Burial {
-    /// What came of the last try.
-    pub failure: Failure,
-    /// How often it was tried.
-    pub attempts: u32,
-    /// When the last try failed.
-    pub at: Timestamp,
-}
-
-impl Burial {
-    /// Why, in one word: that it was tried as often as allowed, or the code of what can never succeed.
-    pub fn reason(&self) -> &str {
-        match self.failure.kind {
-            FailureKind::Permanent => &self.failure.code,
-            FailureKind::Transient | FailureKind::Unavailable => "max_retries_exceeded",
+impl Capabilities {
+    /// Returns the capabilities of a transport without special ones.
+    pub fn plain(name: &'static str) -> Self {
+        Self {
+            name,
+            pipelines_key: false,
+            in_flight_max: None,
+            envelope_bytes_max: None,
+            takes_dead_letters: false,
+            logs_errors: false,
         }
     }
 }
 
-/// Where an event is on its way: what an envelope can say beside the event itself.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Stage<'a> {
-    /// Its number in the log, if it has one.
-    pub position: Option<i64>,
-    /// How often it was tried before.
+/// Cause of a dead letter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeadLetterCause {
+    /// Failure of the last attempt.
+    pub failure: Failure,
+    /// Number of attempts.
     pub attempts: u32,
-    /// Why it is dead, if it is.
-    pub burial: Option<&'a Burial>,
+    /// Time of the last failed attempt.
+    pub at: Timestamp,
 }
 
-impl Stage<'_> {
-    /// Of an event with this number that was never tried.
-    pub fn at(position: Option<i64>) -> Self {
-        Self { position, attempts: 0, burial: None }
+impl DeadLetterCause {
+    /// Returns the reason in one word: attempts used up, or the code of a permanent failure.
+    pub fn reason(&self) -> &str {
+        match self.failure.kind {
+            FailureKind::Permanent => &self.failure.code,
+            _ => "max_retries_exceeded",
+        }
     }
 }
 
-/// What came of one try.
+/// Stage of a delivery: fields that an envelope can have beside the event itself.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Stage<'a> {
+    /// Position of the event in the log, if it has one.
+    pub position: Option<i64>,
+    /// Number of earlier attempts.
+    pub attempts: u32,
+    /// Cause of the dead letter, if the event is one.
+    pub dead_letter: Option<&'a DeadLetterCause>,
+}
+
+impl Stage<'_> {
+    /// Returns the stage of an event at this position that was never tried.
+    pub fn at(position: Option<i64>) -> Self {
+        Self { position, attempts: 0, dead_letter: None }
+    }
+}
+
+/// Outcome of an attempt.
 pub type Outcome = Result<Receipt, Failure>;
 
-/// Where the destination put it, for people: `orders.v1[3]@88214`.
+/// Receipt of the destination.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Receipt(pub Option<Box<str>>);
+#[non_exhaustive]
+pub struct Receipt {
+    /// Place of the event at the destination, for people: `orders.v1[3]@88214`.
+    pub place: Option<Box<str>>,
+    /// Code of something that went another way than usual and still counts as delivered; empty otherwise. Attempts are counted by it.
+    pub code: &'static str,
+}
 
-/// One delivery in a transport's hands. Report it; dropping it reports a failure.
+impl Receipt {
+    /// Creates a receipt with the place of the event at the destination.
+    pub fn at(place: impl Into<Box<str>>) -> Self {
+        Self { place: Some(place.into()), code: "" }
+    }
+
+    /// Sets the code of something that went another way than usual.
+    #[must_use]
+    pub fn code(self, code: &'static str) -> Self {
+        Self { code, ..self }
+    }
+}
+
+/// Delivery that a transport sends. Report it; dropping it reports a failure.
 pub struct Outbound {
     ticket: u64,
-    /// Which try this is, from 1.
+    /// Number of this attempt, from 1.
     pub attempt: u32,
-    /// The event.
+    /// Event to deliver.
     pub event: Arc<Event>,
-    /// Its number in the log, if it has one.
+    /// Position of the event in the log, if it has one.
     pub position: Option<i64>,
-    /// Set when the event is dead and goes to the transport's place for such, by its leave ([`Capabilities::buries`]).
+    /// Set when the event is dead and goes to the transport's place for such, by its leave ([`Capabilities::takes_dead_letters`]).
     /// It counts as a dead letter when this is reported `Ok`, and is tried again when not.
-    pub burial: Option<Box<Burial>>,
+    pub dead_letter: Option<Box<DeadLetterCause>>,
     /// Changes when deliveries go on after one was unavailable: by then everything handed over before was reported, and heard
     /// of. Counted only for transports that [`Capabilities::pipelines_key`].
     pub round: u64,
@@ -151,7 +194,7 @@ pub struct Outbound {
 }
 
 impl Outbound {
-    /// For the engine, and for tests that stand in for it.
+    /// Creates an outbound, for the engine and for tests that stand in for it.
     pub fn new(
         ticket: u64,
         attempt: u32,
@@ -159,24 +202,28 @@ impl Outbound {
         position: Option<i64>,
         report: mpsc::UnboundedSender<(u64, Outcome)>,
     ) -> Self {
-        Self { ticket, attempt, event, position, burial: None, round: 0, report: Some(report) }
+        Self { ticket, attempt, event, position, dead_letter: None, round: 0, report: Some(report) }
     }
 
-    /// Where it is on its way.
+    /// Returns the stage of the delivery.
     pub fn stage(&self) -> Stage<'_> {
-        let burial = self.burial.as_deref();
+        let dead_letter = self.dead_letter.as_deref();
         let before = self.attempt.saturating_sub(1);
-        Stage { position: self.position, attempts: burial.map_or(before, |burial| burial.attempts), burial }
+        Stage {
+            position: self.position,
+            attempts: dead_letter.map_or(before, |dead_letter| dead_letter.attempts),
+            dead_letter,
+        }
     }
 
-    /// Says of all of them that they failed like this.
+    /// Reports the same failure for all deliveries.
     pub fn report_all(outbounds: impl IntoIterator<Item = Self>, failure: &Failure) {
         for outbound in outbounds {
             outbound.report(Err(failure.clone()));
         }
     }
 
-    /// Says what came of it.
+    /// Reports the outcome of the delivery.
     pub fn report(mut self, outcome: Outcome) {
         if let Some(report) = self.report.take() {
             // Nobody listens any more: the relay has stopped, and whoever owns the lane next sends it again.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-/// A duration such as `250ms`, `30s`, `1m30s`, `2h`, `7d`.
+/// Parses a duration such as `250ms`, `30s`, `1m30s`, `2h`, `7d`.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let bad =
         |why: &str| Err(format!("{text:?} is not a duration: {why}; write for instance \"30s\", \"5m\" or \"1h30m\""));
@@ -39,7 +39,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     Ok(total)
 }
 
-/// The shortest text that reads back as this duration.
+/// Formats a duration as the shortest text that parses to it.
 pub fn format_duration(duration: Duration) -> String {
     let millis = duration.as_millis();
     if !duration.subsec_micros().is_multiple_of(1000) {
@@ -55,7 +55,7 @@ pub fn format_duration(duration: Duration) -> String {
     }
 }
 
-/// A size such as `512B`, `256KiB`, `4MiB`, `1GiB`, `1MB`.
+/// Parses a size such as `512B`, `256KiB`, `4MiB`, `1GiB`, `1MB`.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let bad = |why: &str| Err(format!("{text:?} is not a size: {why}; write for instance \"256KiB\" or \"4MiB\""));
     let trimmed = text.trim();
@@ -79,7 +79,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A rate such as `50/s` or `600/m`, in events per second.
+/// Parses a rate such as `50/s` or `600/m`, in events per second.
 pub fn parse_rate(text: &str) -> Result<f64, String> {
     let bad = || format!("{text:?} is not a rate; write for instance \"50/s\" or \"600/m\"");
     let (number, unit) = text.split_once('/').ok_or_else(bad)?;
@@ -93,12 +93,12 @@ pub fn parse_rate(text: &str) -> Result<f64, String> {
     if number.is_finite() && number > 0.0 { Ok(number / seconds) } else { Err(bad()) }
 }
 
-/// A time in the past: RFC 3339, or how long ago (`1h`).
+/// Parses a time in the past: RFC 3339, or how long ago (`1h`).
 pub fn parse_ago(text: &str) -> Result<Timestamp, String> {
     parse_time(text, Timestamp::checked_sub)
 }
 
-/// A time ahead: RFC 3339, or how long from now (`10m`).
+/// Parses a time in the future: RFC 3339, or how long from now (`10m`).
 pub fn parse_ahead(text: &str) -> Result<Timestamp, String> {
     parse_time(text, Timestamp::checked_add)
 }

@@ -1,28 +1,26 @@
 //! The program of the README.
 #![allow(clippy::print_stdout, reason = "it shows what happens")]
 
-use postroom::sqlite::{Sqlite, sqlx};
-use postroom::{Event, Failure, Handlers, Outbox, Relay, RelayOptions, RouteDefinition, RouteRun, Start};
+use postroom::sqlite::SqliteStore;
+use postroom::{Event, Outbox, Relay, RelayOptions, Route};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let store = Sqlite::create("shop.db").await?;
+    let store = SqliteStore::create("shop.db").await?;
     sqlx::query("create table if not exists orders (id text, total int)").execute(store.pool()).await?;
 
-    // The order and its event commit together, or neither does.
+    // The order and its event commit together, or neither does. The commit wakes the relay.
     let mut tx = store.begin().await?;
     sqlx::query("insert into orders values ('order-7', 4200)").execute(&mut *tx).await?;
     let event = Event::new("order.placed").key("order-7").json(&serde_json::json!({ "total": 4200 }))?;
-    let appended = store.append(&mut tx, &event).await?;
+    store.append(&mut tx, &event).await?;
     tx.commit().await?;
-    appended.wake();
 
-    // The relay delivers it: in order per key, again and again until the handler says yes.
-    let handlers = Handlers::new().on("order.*", "mailer", |order| async move {
+    // The relay delivers the event, in order per key, and retries until the handler succeeds.
+    let mailer = Route::named("mailer").matching("order.*").from_beginning().handle(|order| async move {
         println!("attempt {}: mail about {}", order.attempt, order.ordering_key().unwrap_or("?"));
-        if order.attempt == 1 { Err(Failure::transient("smtp", "mail server is asleep")) } else { Ok(()) }
+        if order.attempt == 1 { Err(std::io::Error::other("mail server is asleep")) } else { Ok(()) }
     });
-    let route = RouteDefinition::new("mailer").starting(Start::Beginning);
-    let relay = Relay::new(RelayOptions { drain: true, ..Default::default() });
-    Ok(relay.serve(RouteRun::new(store, route, handlers)).run(std::future::pending()).await?)
+    let options = RelayOptions::default().drain(true); // return when nothing is left
+    Ok(Relay::new(store).options(options).route(mailer).run(std::future::pending()).await?)
 }

@@ -8,14 +8,12 @@ use std::time::Duration;
 use opentelemetry::global;
 use opentelemetry::trace::{SpanKind, Status, TracerProvider as _};
 use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SpanData};
-use postroom::consumer::{Consumer, ConsumerOptions, Feed, Handler, Message};
-use postroom::memory::{Memory, MemoryTx};
-use postroom::{
-    Event, Failure, Handlers, Incoming, Outbox as _, Relay, RelayOptions, RetryPolicy, RouteDefinition, RouteRun, Start,
-};
+use postroom::consumer::{Consumer, ConsumerOptions, Handler, Message, Subscription};
+use postroom::memory::{MemoryStore, MemoryTx};
+use postroom::{Event, Failure, Incoming, Outbox as _, Relay, RelayOptions, Route};
 use postroom_consumer::{Arrival, Delivered, Wire};
 use postroom_core::envelope::{Binding, Encoder, Format};
-use postroom_core::{Burial, Stage};
+use postroom_core::{DeadLetterCause, Stage};
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tracing::Instrument as _;
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -27,7 +25,7 @@ struct One {
     done: Mutex<Option<oneshot::Sender<()>>>,
 }
 
-impl Feed for One {
+impl Subscription for One {
     type Ticket = ();
 
     async fn next(&self) -> Arrival<()> {
@@ -41,7 +39,7 @@ impl Feed for One {
         self.done.lock().await.take().unwrap().send(()).unwrap();
     }
 
-    async fn bury(&self, (): &(), _: &str, _: &Burial) -> Result<(), Failure> {
+    async fn publish_dead_letter(&self, (): &(), _: &str, _: &DeadLetterCause) -> Result<(), Failure> {
         unreachable!("its second try succeeds")
     }
 
@@ -51,15 +49,14 @@ impl Feed for One {
 }
 
 /// What a relay hands over, as a message of a broker.
-async fn relayed(store: &Memory) -> Wire {
+async fn relayed(store: &MemoryStore) -> Wire {
     let (sent, mut taken) = mpsc::unbounded_channel();
-    let handlers = Handlers::new().on("*", "broker", move |event: Incoming| {
+    let route = Route::named("out").from_beginning().handle(move |event: Incoming| {
         sent.send(Event::clone(&event)).unwrap();
         async { Ok::<(), Failure>(()) }
     });
-    let route = RouteDefinition::new("out").starting(Start::Beginning);
-    let options = RelayOptions { drain: true, ..RelayOptions::default() };
-    Relay::new(options).serve(RouteRun::new(store.clone(), route, handlers)).run(std::future::pending()).await.unwrap();
+    let options = RelayOptions::default().drain(true);
+    Relay::new(store.clone()).options(options).route(route).run(std::future::pending()).await.unwrap();
     let encoder = Encoder::new(Format::CloudEventsBinary, Binding::Kafka, "/test");
     let event = taken.recv().await.unwrap();
     let envelope = encoder.encode(&event, Stage::at(None)).unwrap();
@@ -94,7 +91,7 @@ async fn one_trace_goes_from_the_append_through_the_outbox_to_the_handler() {
     let layer = tracing_opentelemetry::layer().with_tracer(provider.tracer("shop"));
     tracing::subscriber::set_global_default(tracing_subscriber::registry().with(layer)).unwrap();
 
-    let store = Memory::new();
+    let store = MemoryStore::new();
     let ready = Event::new("order.placed").key("canary").bytes("text/plain", "canary");
     async {
         let mut tx = store.begin();
@@ -106,13 +103,11 @@ async fn one_trace_goes_from_the_append_through_the_outbox_to_the_handler() {
     .await;
     let wire = relayed(&store).await;
     let (done, acked) = oneshot::channel();
-    let feed = One { wire: Mutex::new(Some(wire)), done: Mutex::new(Some(done)) };
-    let retry = RetryPolicy {
-        delays: postroom::Delays::Schedule(vec![Duration::from_millis(1)]),
-        ..ConsumerOptions::default().retry
-    };
-    let options = ConsumerOptions { retry, ..ConsumerOptions::default() };
-    let consumer = Consumer::new("billing", store, feed, Books { tries: AtomicU32::new(0) }).unwrap().options(options);
+    let subscription = One { wire: Mutex::new(Some(wire)), done: Mutex::new(Some(done)) };
+    let retry = ConsumerOptions::default().retry.delays(postroom::Delays::Schedule(vec![Duration::from_millis(1)]));
+    let options = ConsumerOptions::default().retry(retry);
+    let consumer =
+        Consumer::new("billing", store, subscription, Books { tries: AtomicU32::new(0) }).unwrap().options(options);
     consumer.run(async { acked.await.unwrap() }).await;
 
     let spans = exporter.get_finished_spans().unwrap();
@@ -146,7 +141,7 @@ async fn acceptances_and_lag_are_counted_through_the_applications_recorder() {
     let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
     let page = recorder.handle();
     metrics::set_global_recorder(recorder).unwrap();
-    let store = Memory::new();
+    let store = MemoryStore::new();
     let mut tx = store.begin();
     let appended = store.append(&mut tx, &Event::new("order.placed").key("canary")).await.unwrap();
     tx.commit();
@@ -154,8 +149,8 @@ async fn acceptances_and_lag_are_counted_through_the_applications_recorder() {
     let wire = relayed(&store).await;
     for _ in 0..2 {
         let (done, acked) = oneshot::channel();
-        let feed = One { wire: Mutex::new(Some(wire.clone())), done: Mutex::new(Some(done)) };
-        let consumer = Consumer::new("books", store.clone(), feed, Done).unwrap();
+        let subscription = One { wire: Mutex::new(Some(wire.clone())), done: Mutex::new(Some(done)) };
+        let consumer = Consumer::new("books", store.clone(), subscription, Done).unwrap();
         consumer.run(async { acked.await.unwrap() }).await;
     }
     let text = page.render();

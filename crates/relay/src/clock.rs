@@ -8,14 +8,14 @@ use jiff::Timestamp;
 use postroom_core::Clock;
 use tokio::time::Instant;
 
-/// Wall time from the system, durations from tokio, so that paused time in tests pauses us too.
+/// Clock of the system: wall time from the system, durations from tokio, so that paused time in tests pauses it, too.
 #[derive(Debug, Clone)]
 pub struct SystemClock {
     start: Instant,
 }
 
 impl SystemClock {
-    /// A clock that counts from now. Needs a tokio runtime.
+    /// Creates a clock that counts from now. Needs a tokio runtime.
     pub fn new() -> Self {
         Self { start: Instant::now() }
     }

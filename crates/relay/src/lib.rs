@@ -6,16 +6,19 @@
 //! [`postroom_core::verdict`].
 
 mod clock;
-mod doubts;
 mod engine;
 mod observer;
 mod options;
+mod outage;
+mod ownership_epoch;
 mod relay;
+mod route;
 mod slots;
 mod transports;
 
 pub use clock::SystemClock;
 pub use observer::{NoObserver, Observer, RouteObserver};
-pub use options::{Poll, RelayOptions, RouteRun, StoreReady};
-pub use relay::{Relay, RelayError};
-pub use transports::{Handlers, Incoming, Noop, Stdout};
+pub use options::{Poll, RelayOptions, StoreReady};
+pub use relay::{MultiStoreRelay, Relay, RelayError};
+pub use route::{Route, RouteBuilder, StoreRoute};
+pub use transports::{CODES, Handlers, Incoming, Noop, Stdout};

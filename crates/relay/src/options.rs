@@ -1,38 +1,38 @@
 //! What a relay is told: who it is, its limits, its routes, and who watches.
 
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use postroom_core::{BreakerPolicy, Budget, Retention, RetryPolicy, RouteDefinition, Store, Transport};
+use postroom_core::{Budget, Retention, Store};
 
-/// Settings of one relay process.
+/// Options of a relay process.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct RelayOptions {
     /// Name of the instance; a random boot id is added. Defaults to `postroom`.
     pub name: String,
-    /// How long a relay may hold a lane before another relay may take it.
+    /// Time after which another relay may take over a lane.
     ///
     /// Too short and a slow database makes lanes wander; too long and a crashed relay delays its share.
     ///
     /// Defaults to 30 seconds.
     pub lease: Duration,
-    /// Most deliveries on their way or not yet settled, over all routes: the bound of duplicates after one crash.
+    /// Maximum deliveries in flight or not yet settled, over all routes; also the maximum number of duplicates after a crash.
     ///
     /// Too small and a slow destination idles; too large and a crash repeats much.
     ///
     /// Defaults to 512.
     pub in_flight_max: usize,
-    /// How long a stop waits for what is in flight. Defaults to 20 seconds.
+    /// Time that a stop waits for deliveries in flight. Defaults to 20 seconds.
     pub shutdown_grace: Duration,
-    /// How much one take brings; a quarter of a large `in_flight_max` if that is more. Defaults to 500 rows, 4 MiB.
+    /// Budget of a take; a quarter of a large `in_flight_max` if that is more. Defaults to 500 rows, 4 MiB.
     pub take: Budget,
     /// How long things are kept; applied once a minute by a relay that owns lanes. `None` keeps events, tries and
     /// acceptances for ever; superseded checkpoints and old heartbeats go all the same.
     pub retention: Option<Retention>,
-    /// Return when nothing is due, in flight or retrying, instead of waiting for more. Defaults to false.
+    /// Whether a run returns when no delivery is due, in flight or retrying, instead of waiting for more. Defaults to false.
     pub drain: bool,
 }
 
@@ -51,6 +51,48 @@ impl Default for RelayOptions {
 }
 
 impl RelayOptions {
+    /// Sets the relay's name.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Sets the time after which another relay may take over a lane.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease;
+        self
+    }
+
+    /// Sets the maximum number of deliveries in flight or not yet settled.
+    pub fn in_flight_max(mut self, in_flight_max: usize) -> Self {
+        self.in_flight_max = in_flight_max;
+        self
+    }
+
+    /// Sets how long a stop waits for deliveries in flight.
+    pub fn shutdown_grace(mut self, shutdown_grace: Duration) -> Self {
+        self.shutdown_grace = shutdown_grace;
+        self
+    }
+
+    /// Sets the budget of a take.
+    pub fn take(mut self, take: Budget) -> Self {
+        self.take = take;
+        self
+    }
+
+    /// Sets the retention of events, attempts and acceptances; `None` keeps them for ever.
+    pub fn retention(mut self, retention: Option<Retention>) -> Self {
+        self.retention = retention;
+        self
+    }
+
+    /// Returns from a run when nothing is left, instead of waiting for more.
+    pub fn drain(mut self, drain: bool) -> Self {
+        self.drain = drain;
+        self
+    }
+
     /// A wide window is not filled in small steps: every take costs the store the same few round trips.
     pub(crate) fn with_take_for_window(mut self) -> Self {
         let rows = self.take.rows.max(self.in_flight_max / 4);
@@ -60,14 +102,15 @@ impl RelayOptions {
     }
 }
 
-/// How often an engine looks into its store.
+/// Polling of a store by an engine.
 ///
 /// Shorter finds events of other processes sooner and costs the database more; appends of this process are seen at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Poll {
-    /// Pause between two looks while events come. Defaults to 2 ms.
+    /// Pause between two polls while events come. Defaults to 2 ms.
     pub min: Duration,
-    /// Longest pause between two looks. Defaults to 50 ms.
+    /// Longest pause between two polls. Defaults to 50 ms.
     pub max: Duration,
 }
 
@@ -77,51 +120,19 @@ impl Default for Poll {
     }
 }
 
-/// A store that may not be reachable yet: resolves when it is.
+impl Poll {
+    /// Sets the pause between two polls while events come.
+    pub fn min(mut self, min: Duration) -> Self {
+        self.min = min;
+        self
+    }
+
+    /// Sets the longest pause between two polls.
+    pub fn max(mut self, max: Duration) -> Self {
+        self.max = max;
+        self
+    }
+}
+
+/// Future of a store that may not be reachable yet: resolves when it is.
 pub type StoreReady = Pin<Box<dyn Future<Output = Arc<dyn Store>> + Send>>;
-
-/// One route on one store, with everything needed to serve it.
-pub struct RouteRun {
-    /// Name of the store, for logs before it is reachable.
-    pub store_name: String,
-    /// The store, as soon as it is reachable.
-    pub store: StoreReady,
-    /// What the store keeps of the route.
-    pub definition: RouteDefinition,
-    /// Where it goes.
-    pub transport: Arc<dyn Transport>,
-    /// How it retries.
-    pub retry: RetryPolicy,
-    /// When it stops asking.
-    pub breaker: BreakerPolicy,
-    /// Most deliveries per second; `None` is no limit.
-    pub rate: Option<f64>,
-    /// How often it looks.
-    pub poll: Poll,
-}
-
-impl RouteRun {
-    /// A route on a store that is there, with default retries and breaker and no rate limit.
-    pub fn new(store: impl Store + 'static, definition: RouteDefinition, transport: impl Transport + 'static) -> Self {
-        let store: Arc<dyn Store> = Arc::new(store);
-        Self {
-            store_name: store.name().to_owned(),
-            store: Box::pin(std::future::ready(store)),
-            definition,
-            transport: Arc::new(transport),
-            retry: RetryPolicy::default(),
-            breaker: BreakerPolicy::default(),
-            rate: None,
-            poll: Poll::default(),
-        }
-    }
-}
-
-impl fmt::Debug for RouteRun {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RouteRun")
-            .field("store", &self.store_name)
-            .field("route", &self.definition.name)
-            .finish_non_exhaustive()
-    }
-}

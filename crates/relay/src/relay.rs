@@ -1,4 +1,4 @@
-//! A relay: the engines of all its routes, and the upkeep of their stores.
+//! A relay: the engines of all its routes, and the maintenance of their stores.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,35 +13,114 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::SystemClock;
-use crate::doubts::Doubts;
 use crate::engine::{self, Surroundings};
 use crate::observer::{NoObserver, Observer};
-use crate::options::{RelayOptions, RouteRun};
+use crate::options::RelayOptions;
+use crate::outage::StoreOutage;
+use crate::ownership_epoch::OwnershipEpoch;
+use crate::route::{Route, StoreRoute};
 use crate::slots::Slots;
 
-/// How often a store is pruned, at least and at most.
+/// Longest and shortest time between two prunes of a store.
 const PRUNE_INTERVAL: Duration = Duration::from_mins(1);
 const PRUNE_INTERVAL_MIN: Duration = Duration::from_secs(1);
 
-/// Takes events from stores and delivers them, route by route.
-#[derive(Debug)]
+/// Relay of one store: takes events and delivers them, route by route.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+/// use postroom_memory::MemoryStore;
+/// use postroom_relay::{Noop, Relay, RelayOptions, Route};
+///
+/// let relay = Relay::new(MemoryStore::new())
+///     .options(RelayOptions::default().drain(true))
+///     .route(Route::named("orders").matching("order.*").to(Noop));
+/// relay.run(std::future::pending()).await.unwrap();
+/// # });
+/// ```
 pub struct Relay {
+    store: Arc<dyn Store>,
+    relay: MultiStoreRelay,
+}
+
+impl Relay {
+    /// Creates a relay without routes.
+    pub fn new(store: impl Store + 'static) -> Self {
+        Self { store: Arc::new(store), relay: MultiStoreRelay::default() }
+    }
+
+    /// Adds a route.
+    pub fn route(mut self, route: Route) -> Self {
+        self.relay.routes.push(StoreRoute::new(Arc::clone(&self.store), route));
+        self
+    }
+
+    /// Uses these options instead of the defaults.
+    pub fn options(mut self, options: RelayOptions) -> Self {
+        self.relay.options = options;
+        self
+    }
+
+    /// Uses this clock instead of the system's.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.relay.clock = Some(clock);
+        self
+    }
+
+    /// Sets the observer of deliveries and of the health of routes.
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.relay.observer = observer;
+        self
+    }
+
+    /// Fixes the boot id and the random seed, so that a simulation can be repeated.
+    pub fn deterministic(mut self, boot: impl Into<String>, seed: u64) -> Self {
+        self.relay.boot = boot.into();
+        self.relay.rng = fastrand::Rng::with_seed(seed);
+        self
+    }
+
+    /// Runs until `shutdown` resolves (or, draining, until nothing is left), then stops gracefully: no new deliveries,
+    /// those on their way get `shutdown_grace`, lanes are released. Dropping the future is a crash: nothing is lost,
+    /// what was on its way is repeated.
+    ///
+    /// A route that the store refuses for good stops the others gracefully and is the error.
+    pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<(), RelayError> {
+        self.relay.run(shutdown).await
+    }
+}
+
+impl fmt::Debug for Relay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Relay").field("relay", &self.relay).finish_non_exhaustive()
+    }
+}
+
+/// Relay of several stores, some of which may not be reachable yet; used by the server.
+#[derive(Debug)]
+pub struct MultiStoreRelay {
     options: RelayOptions,
     clock: Option<Arc<dyn Clock>>,
     observer: Arc<dyn Observer>,
     boot: String,
     rng: fastrand::Rng,
-    routes: Vec<RouteRun>,
+    routes: Vec<StoreRoute>,
 }
 
-/// A route that cannot be served.
+impl Default for MultiStoreRelay {
+    fn default() -> Self {
+        Self::new(RelayOptions::default(), Arc::new(NoObserver))
+    }
+}
+
+/// Error of a route that cannot be served.
 #[derive(Debug)]
 pub struct RelayError {
-    /// The store.
+    /// Name of the store.
     pub store: String,
-    /// The route.
+    /// Name of the route.
     pub route: String,
-    /// Why.
+    /// Error of the store.
     pub error: StoreError,
 }
 
@@ -57,54 +136,31 @@ impl std::error::Error for RelayError {
     }
 }
 
-impl Relay {
-    /// A relay without routes.
-    pub fn new(options: RelayOptions) -> Self {
+impl MultiStoreRelay {
+    /// Creates a relay without routes.
+    pub fn new(options: RelayOptions, observer: Arc<dyn Observer>) -> Self {
         Self {
             options,
             clock: None,
-            observer: Arc::new(NoObserver),
+            observer,
             boot: uuid::Uuid::new_v4().simple().to_string(),
             rng: fastrand::Rng::new(),
             routes: Vec::new(),
         }
     }
 
-    /// Uses this clock instead of the system's.
-    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = Some(clock);
-        self
-    }
-
-    /// Tells this observer what happens.
-    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
-        self.observer = observer;
-        self
-    }
-
-    /// The random part of who it is.
+    /// Returns the random part of the relay's identity.
     pub fn boot(&self) -> &str {
         &self.boot
     }
 
-    /// Fixes what is otherwise random, so that a simulation can be repeated.
-    pub fn deterministic(mut self, boot: impl Into<String>, seed: u64) -> Self {
-        self.boot = boot.into();
-        self.rng = fastrand::Rng::with_seed(seed);
-        self
-    }
-
-    /// Serves this route too.
-    pub fn serve(mut self, route: RouteRun) -> Self {
+    /// Adds a route.
+    pub fn route(mut self, route: StoreRoute) -> Self {
         self.routes.push(route);
         self
     }
 
-    /// Runs until `shutdown` resolves (or, draining, until nothing is left), then stops gracefully: no new deliveries,
-    /// those on their way get `shutdown_grace`, lanes are released. Dropping the future is a crash: nothing is lost,
-    /// what was on its way is repeated.
-    ///
-    /// A route that a store refuses for good stops the others gracefully and is the error.
+    /// Runs as [`Relay::run`] does.
     pub async fn run(mut self, shutdown: impl Future<Output = ()> + Send) -> Result<(), RelayError> {
         let clock = self.clock.take().unwrap_or_else(|| Arc::new(SystemClock::new()));
         let options = Arc::new(self.options.with_take_for_window());
@@ -119,7 +175,8 @@ impl Relay {
         let stop = CancellationToken::new();
         let mut engines = JoinSet::new();
         let mut stores = BTreeMap::new();
-        let mut doubts: BTreeMap<String, Doubts> = BTreeMap::new();
+        let mut epochs: BTreeMap<String, OwnershipEpoch> = BTreeMap::new();
+        let mut outages: BTreeMap<String, StoreOutage> = BTreeMap::new();
         for mut route in self.routes {
             let store: Shared<_> = route.store.shared();
             route.store = Box::pin(store.clone());
@@ -131,10 +188,11 @@ impl Relay {
                 observer: self.observer.clone(),
                 share: slots.share(),
                 bound,
-                doubts: doubts.entry(route.store_name.clone()).or_default().watch(),
+                ownership_view: epochs.entry(route.store_name.clone()).or_default().view(),
+                outage: outages.entry(route.store_name.clone()).or_default().clone(),
                 rng: self.rng.fork(),
             };
-            let names = (route.store_name.clone(), route.definition.name.clone());
+            let names = (route.store_name.clone(), route.route.spec.name.clone());
             let stop = stop.clone();
             engines.spawn(async move {
                 let (store, route_name) = names;
@@ -172,21 +230,26 @@ impl Relay {
     }
 }
 
-/// A store whose log is a ring can empty a part of it only for as long as that is old and its turn has not come again. Both last
-/// about as long as things are kept, so that who looks less often may meet the same part each time.
+/// Returns how long to wait between two prunes.
+///
+/// A store whose log is partitioned by time can empty a partition only while that is old and its turn has not come
+/// again. Both last about as long as things are kept: a relay that looks less often may meet the same partition each
+/// time.
 fn between_prunes(retention: &Retention) -> Duration {
     let kept = retention.delivered.into_iter().chain(retention.attempts).min();
     kept.map_or(PRUNE_INTERVAL, |kept| kept.clamp(PRUNE_INTERVAL_MIN, PRUNE_INTERVAL))
 }
 
-/// Applies retention once a minute, or as often as something becomes old. Where nothing is to be kept for a limited time, the store still removes what only it needs: checkpoints
-/// that newer ones replace, sums of minutes, heartbeats of relays that are gone.
+/// Applies retention once a minute, or as often as something becomes old.
+///
+/// Where everything is kept for ever, the store still removes what only it needs: checkpoints that newer ones replace,
+/// sums of minutes, heartbeats of relays that are gone.
 async fn keep(store: impl Future<Output = Arc<dyn Store>>, options: Arc<RelayOptions>, clock: Arc<dyn Clock>) {
     let retention = options.retention.unwrap_or(Retention { delivered: None, attempts: None, inbox: None });
     let store = store.await;
     loop {
         clock.sleep(between_prunes(&retention)).await;
-        match store.desk().prune(&retention, false).await {
+        match store.retain().prune(&retention).await {
             Ok(pruned) => tracing::debug!(store = store.name(), events = pruned.events, "retention applied"),
             Err(error) => tracing::warn!(store = store.name(), %error, "retention could not be applied"),
         }

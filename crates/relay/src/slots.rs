@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use postroom_core::{Ear, Wake};
+use postroom_core::{Notified, Notifier};
 
 /// All slots of one relay.
 #[derive(Debug, Clone)]
@@ -20,12 +20,12 @@ struct Shared {
     own_max: usize,
     common_max: usize,
     common_used: AtomicUsize,
-    freed: Wake,
-    wanted: Wake,
+    freed: Notifier,
+    wanted: Notifier,
 }
 
 impl Slots {
-    /// `max` slots for `routes` routes.
+    /// Makes `max` slots for `routes` routes.
     pub(crate) fn new(max: usize, routes: usize) -> Self {
         let own_max = (max / 2 / routes.max(1)).max(usize::from(routes > 0 && max >= routes));
         Self {
@@ -33,16 +33,16 @@ impl Slots {
                 own_max,
                 common_max: max - own_max * routes,
                 common_used: AtomicUsize::new(0),
-                freed: Wake::default(),
-                wanted: Wake::default(),
+                freed: Notifier::default(),
+                wanted: Notifier::default(),
             }),
         }
     }
 
-    /// One route's part.
+    /// Returns one route's part.
     pub(crate) fn share(&self) -> Share {
         let shared = self.shared.clone();
-        Share { freed: shared.freed.listen(), wanted: shared.wanted.listen(), own: 0, common: 0, shared }
+        Share { freed: shared.freed.notified(), wanted: shared.wanted.notified(), own: 0, common: 0, shared }
     }
 }
 
@@ -52,10 +52,10 @@ pub(crate) struct Share {
     shared: Arc<Shared>,
     own: usize,
     common: usize,
-    /// Hears that somebody gave slots back.
-    pub(crate) freed: Ear,
-    /// Hears that somebody found no slot: settle what waits.
-    pub(crate) wanted: Ear,
+    /// Notified when another route gives slots back.
+    pub(crate) freed: Notified,
+    /// Notified when another route finds no slot: settle what waits.
+    pub(crate) wanted: Notified,
 }
 
 impl Share {
@@ -76,7 +76,7 @@ impl Share {
         taken
     }
 
-    /// How many this route could have: those it has, and those that are free for it.
+    /// How many slots this route could have: those it has, and those that are free for it.
     pub(crate) fn reachable(&self) -> usize {
         let free = self.shared.common_max.saturating_sub(self.shared.common_used.load(Ordering::Acquire));
         self.shared.own_max.max(self.own) + self.common + free

@@ -5,12 +5,12 @@ mod grafana;
 
 pub use alerts::{ALERTS, Alert, Severity};
 
-/// One file to import.
+/// File to import into Grafana or Prometheus.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Export {
-    /// Its name.
+    /// Name of the file.
     pub file: &'static str,
-    /// What is in it.
+    /// Text of the file.
     pub text: String,
 }
 

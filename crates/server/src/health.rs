@@ -5,17 +5,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use postroom_core::{RouteHealth, RouteState};
+use postroom_core::{ConsumerLags, RouteHealth, RouteState};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// An engine goes round at least once per third of its lease; so much longer and something holds it up.
 const TURN_MAX: Duration = Duration::from_secs(30);
 
-/// Routes by store and name; without a pulse until their engines have begun.
-type Routes = BTreeMap<(String, String), Option<Arc<RoutePulse>>>;
+/// Routes by store and name; without progress until their engines have begun.
+type Routes = BTreeMap<(String, String), Option<Arc<RouteProgress>>>;
 
-/// How a relay is doing.
+/// Health of a relay.
 #[derive(Debug)]
 pub struct Health {
     began: Instant,
@@ -23,6 +23,8 @@ pub struct Health {
     /// Stores and whether they were reached; none until the relay has started.
     stores: Mutex<BTreeMap<String, Result<(), String>>>,
     routes: Mutex<Routes>,
+    /// Lag of the consumers of routes, by store and name, where this relay reads it.
+    consumers: Mutex<BTreeMap<(String, String), ConsumerLags>>,
     stopping: AtomicBool,
     /// Told when a route begins, ends or changes its state.
     pub(crate) changed: Notify,
@@ -35,9 +37,9 @@ struct Limits {
     lease: Duration,
 }
 
-/// The pulse of one route.
+/// The progress of one route.
 #[derive(Debug)]
-pub(crate) struct RoutePulse {
+pub(crate) struct RouteProgress {
     began: Instant,
     /// When its engine last went round, in milliseconds since the beginning.
     turned: AtomicU64,
@@ -46,37 +48,39 @@ pub(crate) struct RoutePulse {
     oldest_due: AtomicU64,
 }
 
-/// What one route has to say.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Health of a route.
+#[derive(Debug, Clone, PartialEq)]
 pub struct RouteReport {
     /// The store.
     pub store: String,
     /// The route.
     pub route: String,
-    /// How it is doing.
+    /// Health that the engine reports.
     pub health: RouteHealth,
     /// Age of its oldest due delivery.
     pub oldest_due: Duration,
 }
 
 impl Health {
-    /// Of a relay that has not started.
+    /// Creates the health of a relay that has not started.
     pub fn new(lease: Duration, late: Duration) -> Self {
         Self {
             began: Instant::now(),
             limits: Mutex::new(Limits { late, lease }),
             stores: Mutex::default(),
             routes: Mutex::default(),
+            consumers: Mutex::default(),
             stopping: AtomicBool::new(false),
             changed: Notify::new(),
         }
     }
 
     /// A relay with another configuration begins.
-    pub(crate) fn begin_again(&self, lease: Duration, late: Duration) {
+    pub(crate) fn reload(&self, lease: Duration, late: Duration) {
         *lock(&self.limits) = Limits { late, lease };
         lock(&self.stores).clear();
         lock(&self.routes).clear();
+        lock(&self.consumers).clear();
     }
 
     /// A store is to be served; whether it has been reached.
@@ -90,22 +94,22 @@ impl Health {
     }
 
     /// A route begins to be served.
-    pub(crate) fn route(&self, store: &str, route: &str) -> Arc<RoutePulse> {
-        let pulse = Arc::new(RoutePulse {
+    pub(crate) fn route(&self, store: &str, route: &str) -> Arc<RouteProgress> {
+        let progress = Arc::new(RouteProgress {
             began: self.began,
             turned: AtomicU64::new(millis(self.began.elapsed())),
             health: Mutex::new(RouteHealth::running()),
             oldest_due: AtomicU64::new(0),
         });
-        lock(&self.routes).insert((store.to_owned(), route.to_owned()), Some(Arc::clone(&pulse)));
+        lock(&self.routes).insert((store.to_owned(), route.to_owned()), Some(Arc::clone(&progress)));
         self.changed.notify_one();
-        pulse
+        progress
     }
 
     /// The engine of a route has ended: it goes round no more, and is not stuck.
-    pub(crate) fn ended(&self, pulse: &Arc<RoutePulse>) {
+    pub(crate) fn ended(&self, progress: &Arc<RouteProgress>) {
         let mut routes = lock(&self.routes);
-        if let Some(gone) = routes.values_mut().find(|one| one.as_ref().is_some_and(|one| Arc::ptr_eq(one, pulse))) {
+        if let Some(gone) = routes.values_mut().find(|one| one.as_ref().is_some_and(|one| Arc::ptr_eq(one, progress))) {
             *gone = None;
         }
         self.changed.notify_one();
@@ -113,9 +117,23 @@ impl Health {
 
     /// What the store said of a route's oldest due delivery.
     pub(crate) fn oldest_due(&self, store: &str, route: &str, age: Duration) {
-        if let Some(Some(pulse)) = lock(&self.routes).get(&(store.to_owned(), route.to_owned())) {
-            pulse.oldest_due.store(millis(age), Ordering::Relaxed);
+        if let Some(Some(progress)) = lock(&self.routes).get(&(store.to_owned(), route.to_owned())) {
+            progress.oldest_due.store(millis(age), Ordering::Relaxed);
         }
+    }
+
+    /// What a destination says of its consumers; nothing where another relay asks.
+    pub(crate) fn set_consumers(&self, store: &str, route: &str, lags: Option<ConsumerLags>) {
+        let (mut consumers, of) = (lock(&self.consumers), (store.to_owned(), route.to_owned()));
+        match lags {
+            Some(lags) => drop(consumers.insert(of, lags)),
+            None => drop(consumers.remove(&of)),
+        }
+    }
+
+    /// What was last said of the consumers of a route.
+    pub(crate) fn consumers(&self, of: &(String, String)) -> Option<ConsumerLags> {
+        lock(&self.consumers).get(of).cloned()
     }
 
     /// The relay was told to stop.
@@ -140,14 +158,14 @@ impl Health {
         self.alive_within(TURN_MAX.max(lease))
     }
 
-    /// The same with another measure.
+    /// Checks that every engine made progress within this time.
     pub(crate) fn alive_within(&self, most: Duration) -> Result<(), String> {
-        for ((store, route), pulse) in &*lock(&self.routes) {
-            let Some(pulse) = pulse else { continue };
+        for ((store, route), progress) in &*lock(&self.routes) {
+            let Some(progress) = progress else { continue };
             let still =
-                self.began.elapsed().saturating_sub(Duration::from_millis(pulse.turned.load(Ordering::Relaxed)));
+                self.began.elapsed().saturating_sub(Duration::from_millis(progress.turned.load(Ordering::Relaxed)));
             if still > most {
-                return Err(format!("route {route} of store {store} has stood still for {} s", still.as_secs()));
+                return Err(format!("route {route} of store {store} has made no progress for {} s", still.as_secs()));
             }
         }
         Ok(())
@@ -164,13 +182,13 @@ impl Health {
         }
         let stores = lock(&self.stores).clone();
         if stores.is_empty() {
-            problems.push("it has not started".to_owned());
+            problems.push("the relay has not started".to_owned());
         }
         for (store, reached) in stores {
             problems.extend(reached.err().map(|why| format!("store {store} cannot be reached: {why}")));
         }
-        for ((store, route), pulse) in &*lock(&self.routes) {
-            if pulse.is_none() {
+        for ((store, route), progress) in &*lock(&self.routes) {
+            if progress.is_none() {
                 problems.push(format!("route {route} of store {store} is not served yet"));
             }
         }
@@ -178,7 +196,7 @@ impl Health {
             let name = format!("route {route} of store {store}");
             match health.state {
                 RouteState::Down | RouteState::Halted | RouteState::CountsDiffer => {
-                    problems.push(format!("{name} is {}: {}", health.state.as_str(), health.note));
+                    problems.push(format!("{name} is {}: {}", health.state.as_str(), health.message));
                 }
                 RouteState::Running if oldest_due > late => {
                     problems.push(format!("{name} has a delivery that has been due for {} s", oldest_due.as_secs()));
@@ -191,20 +209,20 @@ impl Health {
 
     /// Every route that is served, by store and name.
     pub fn routes(&self) -> Vec<RouteReport> {
-        let report = |((store, route), pulse): (&(String, String), &Option<Arc<RoutePulse>>)| {
-            let pulse = pulse.as_ref()?;
+        let report = |((store, route), progress): (&(String, String), &Option<Arc<RouteProgress>>)| {
+            let progress = progress.as_ref()?;
             Some(RouteReport {
                 store: store.clone(),
                 route: route.clone(),
-                health: lock(&pulse.health).clone(),
-                oldest_due: Duration::from_millis(pulse.oldest_due.load(Ordering::Relaxed)),
+                health: lock(&progress.health).clone(),
+                oldest_due: Duration::from_millis(progress.oldest_due.load(Ordering::Relaxed)),
             })
         };
         lock(&self.routes).iter().filter_map(report).collect()
     }
 }
 
-impl RoutePulse {
+impl RouteProgress {
     pub(crate) fn turned(&self) {
         self.turned.store(millis(self.began.elapsed()), Ordering::Relaxed);
     }
@@ -241,7 +259,7 @@ mod tests {
         assert_eq!(health.alive(), Ok(()));
         one.turned();
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert_eq!(health.alive(), Err("route other of store main has stood still for 31 s".to_owned()));
+        assert_eq!(health.alive(), Err("route other of store main has made no progress for 31 s".to_owned()));
         health.ended(&other);
         assert_eq!(health.alive(), Ok(()), "one that has ended is not waited for");
     }
@@ -249,7 +267,7 @@ mod tests {
     #[test]
     fn a_route_that_is_late_is_not_moving_unless_it_says_why() {
         let health = health();
-        let pulse = health.route("main", "orders");
+        let progress = health.route("main", "orders");
         assert_eq!(health.moving(), Ok(()));
         health.oldest_due("main", "orders", Duration::from_secs(301));
         assert_eq!(
@@ -265,7 +283,7 @@ mod tests {
             (RouteState::Halted, false),
             (RouteState::CountsDiffer, false),
         ] {
-            pulse.health(&RouteHealth { state, note: "why".to_owned() });
+            progress.health(&RouteHealth::new(state, "why"));
             assert_eq!(health.moving().is_ok(), moves, "{state:?}");
         }
     }
@@ -273,7 +291,7 @@ mod tests {
     #[test]
     fn nothing_started_a_store_away_or_a_stop_is_not_moving() {
         let fresh = Health::new(Duration::from_secs(1), Duration::from_mins(5));
-        assert_eq!(fresh.moving(), Err(vec!["it has not started".to_owned()]));
+        assert_eq!(fresh.moving(), Err(vec!["the relay has not started".to_owned()]));
         let health = health();
         health.expect("main", "orders");
         assert_eq!(health.moving(), Err(vec!["route orders of store main is not served yet".to_owned()]));

@@ -6,91 +6,98 @@
 mod api;
 mod auth;
 mod call;
+mod codes;
+mod connections;
 mod endpoints;
+mod hidden;
 mod idempotency;
+mod listener;
 mod openapi;
 mod operations;
 mod params;
 mod problem;
+mod refusals;
 mod router;
+mod seats;
+mod tls;
 
-use std::future::{Future, IntoFuture as _};
+use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::http::StatusCode;
 use tokio::net::TcpListener;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Alias, Config, Listen};
-use crate::operating::Operating;
+use crate::monitor::Monitor;
 use auth::Guard;
+use connections::Connections;
 use idempotency::Answered;
-use problem::Problem;
+use refusals::Refusals;
+use seats::Seats;
+use tls::Certificates;
 
+pub(crate) use codes::CODES;
 pub use openapi::{describe, reference};
 
-/// Streams at a time: each asks the stores every second.
-const STREAMS_MAX: usize = 16;
 /// How long what is being answered at the end may take.
 const END_WITHIN: Duration = Duration::from_secs(3);
 
 /// What all handlers share.
 #[derive(Debug)]
 pub(crate) struct Site {
-    operating: Arc<Operating>,
+    monitor: Arc<Monitor>,
     guard: Guard,
     /// Whether only this machine can ask.
     local: bool,
+    /// Names under which it is asked, beside its addresses.
+    hosts: Vec<String>,
     answered: Answered,
     aliases: Vec<Alias>,
-    streams: Arc<Semaphore>,
+    seats: Seats,
+    refusals: Refusals,
     over: CancellationToken,
-}
-
-impl Site {
-    /// A place for one more stream, as long as it is held.
-    fn seat(&self) -> Result<OwnedSemaphorePermit, Problem> {
-        Arc::clone(&self.streams).try_acquire_owned().map_err(|_| {
-            let detail = format!("{STREAMS_MAX} streams are open already");
-            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "http.streams", detail).hint("close one of them")
-        })
-    }
 }
 
 /// A listener that is bound, and what is to be answered on it.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
+    certificates: Option<Arc<Certificates>>,
     site: Arc<Site>,
 }
 
 impl Server {
     /// Binds the address of the configuration, if there is one. Taken by somebody else is an error only when it was asked for.
-    pub async fn bind(config: &Config, operating: Arc<Operating>) -> Result<Option<Self>, BindError> {
+    pub async fn bind(config: &Config, monitor: Arc<Monitor>) -> Result<Option<Self>, BindError> {
         let Some(Listen { address, must }) = config.http.listen else { return Ok(None) };
         let listener = match TcpListener::bind(address).await {
             Ok(listener) => listener,
             Err(error) if must => return Err(BindError { address, error }),
             Err(error) => {
-                tracing::warn!(%address, %error, "nothing is answered over HTTP; set http.listen to another address");
+                tracing::warn!(%address, %error, "HTTP server did not start; set http.listen to another address");
                 return Ok(None);
             }
         };
+        let certificates = match config.http.tls.as_ref().map(Certificates::read).transpose() {
+            Ok(certificates) => certificates.map(Arc::new),
+            Err(error) => return Err(BindError { address, error: io::Error::other(error) }),
+        };
         let site = Site {
-            operating,
+            monitor,
             guard: Guard::new(&config.http),
             local: address.ip().is_loopback(),
+            hosts: config.http.hosts.clone(),
             answered: Answered::default(),
             aliases: config.http.metrics_alias.clone(),
-            streams: Arc::new(Semaphore::new(STREAMS_MAX)),
+            seats: Seats::default(),
+            refusals: Refusals::default(),
             over: CancellationToken::new(),
         };
-        Ok(Some(Self { listener, site: Arc::new(site) }))
+        Ok(Some(Self { listener, certificates, site: Arc::new(site) }))
     }
 
     /// Where it listens.
@@ -101,15 +108,16 @@ impl Server {
     /// Answers until `stop` resolves, and what was being answered then.
     pub async fn run(self, stop: impl Future<Output = ()> + Send + 'static) {
         if let Ok(address) = self.address() {
-            tracing::info!(%address, "answers over HTTP");
+            tracing::info!(%address, "HTTP server started");
         }
         let over = self.site.over.clone();
-        let ended = over.clone().cancelled_owned();
-        let served = axum::serve(self.listener, router::router(self.site)).with_graceful_shutdown(ended);
-        let mut served = tokio::spawn(served.into_future());
+        let connections = Arc::new(Connections::new(&self.site.monitor.metrics));
+        let router = router::router(self.site);
+        let served = listener::serve(self.listener, self.certificates, connections, router, over.clone());
+        let mut served = tokio::spawn(served);
         tokio::select! {
             done = &mut served => {
-                tracing::error!(error = ?done, "nothing is answered over HTTP any more");
+                tracing::error!(error = ?done, "HTTP server stopped");
                 return;
             }
             () = stop => over.cancel(),

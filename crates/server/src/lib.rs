@@ -1,29 +1,33 @@
 //! From configuration to running relays: knows every store and transport.
 //!
-//! [`config`] reads what people wrote, [`stores`] and [`transports`] make the parts, [`relay`] runs them and [`reload`] runs them anew, [`replays`] works on what is sent again, [`supervisor`] tells systemd how it does, [`online`] asks whether they would
-//! work, [`doctor`] what is wrong with them, [`adopt`] what an outbox table that is there already is like. [`operating`] is what a running relay shows of itself: its [`metrics`] and its
-//! [`health`], over [`http`], and `telemetry` the traces of what it does.
+//! [`config`] reads the configuration, [`stores`] and [`transports`] make the parts, [`relay`] runs them and [`reload`] runs
+//! them anew, [`renamed`] finds routes that would leave their events behind, [`replays`] works on replays, [`supervisor`] reports to systemd, [`preflight`] asks whether the parts would work
+//! and [`doctor`] what is wrong with them. [`monitor`] is what a running relay shows of itself: its [`metrics`] and its
+//! [`health`], over [`http`]; `telemetry` exports traces.
 
-#[cfg(feature = "adopted")]
-pub mod adopt;
-pub mod config;
-pub mod dashboards;
 #[cfg(feature = "http")]
-mod desks;
+mod admin_stores;
+pub mod codes;
+pub mod config;
+mod connect;
+mod consumers;
+pub mod dashboards;
+mod discard;
 pub mod doctor;
-mod first;
 pub mod health;
 #[cfg(feature = "http")]
 pub mod http;
+mod leader;
 pub mod metrics;
-pub mod online;
-pub mod operating;
+pub mod monitor;
+pub mod preflight;
 pub mod pulls;
-mod reach;
 pub mod redact;
 pub mod relay;
 pub mod reload;
+pub mod renamed;
 pub mod replays;
+pub mod run_error;
 #[cfg(feature = "http")]
 mod search;
 pub mod status;

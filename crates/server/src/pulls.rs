@@ -27,7 +27,7 @@ impl Pulls {
     }
 
     /// A relay begins: what was there is another's.
-    pub(crate) fn begin_again(&self) {
+    pub(crate) fn reload(&self) {
         self.lock().clear();
     }
 

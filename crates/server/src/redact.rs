@@ -25,7 +25,7 @@ enum Step {
 }
 
 impl Redaction {
-    /// Of these rules.
+    /// Creates a redaction with these rules.
     pub fn new(rules: Vec<(Pattern, Vec<JsonPath>)>) -> Self {
         Self(rules)
     }

@@ -1,78 +1,40 @@
 //! Runs the relay that a configuration describes.
 //!
-//! Chooses the routes and puts the parts together. How stores are waited for is `reach`'s, what happens to a
+//! Chooses the routes and puts the parts together. How stores are waited for is `connect`'s, what happens to a
 //! delivery is [`postroom_relay`]'s.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use postroom_core::StoreError;
-use postroom_relay::{Observer, Relay, RelayError, RelayOptions, RouteRun};
+use postroom_core::{Store, Transport};
+use postroom_relay::{MultiStoreRelay, Observer, RelayOptions, Route, StoreRoute};
 
 use crate::config::{Config, ConfigError, Problem, RouteConfig, StoreConfig};
+use crate::connect::{self, Ready};
+use crate::consumers::{self, WatchedRoute};
+use crate::discard;
 use crate::metrics;
-use crate::operating::Operating;
+use crate::monitor::Monitor;
 use crate::pulls::Pulls;
-use crate::reach::{self, Ready};
 use crate::replays;
+use crate::run_error::RunError;
 use crate::transports;
 
-/// What a run is told beside its configuration.
+/// Options of a run beside its configuration.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct RunOptions {
     /// Serve only these routes; empty serves all.
     pub routes: Vec<String>,
     /// Return when nothing is due, in flight or retrying.
     pub drain: bool,
-    /// Who shows how the stores stand; nobody asks them otherwise.
-    pub operating: Option<Arc<Operating>>,
-}
-
-/// Why a relay did not start, or stopped.
-#[derive(Debug)]
-pub enum RunError {
-    /// What was asked for is not in the configuration.
-    Config(ConfigError),
-    /// No store answered in time; each with its last error.
-    Unreachable(Vec<(String, StoreError)>),
-    /// A store answered that it will not do: its schema, a missing right, not a store at all.
-    Refused {
-        /// The store.
-        store: String,
-        /// What it said.
-        error: StoreError,
-    },
-    /// A route cannot be served.
-    Relay(RelayError),
-}
-
-impl fmt::Display for RunError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Config(error) => write!(f, "{error}"),
-            Self::Unreachable(stores) => {
-                let said: Vec<_> = stores.iter().map(|(store, error)| format!("store {store:?}: {error}")).collect();
-                write!(f, "no store can be reached: {}", said.join("; "))
-            }
-            Self::Refused { store, error } => write!(f, "store {store:?} cannot be used: {error}"),
-            Self::Relay(error) => write!(f, "{error}"),
-        }
-    }
-}
-
-impl std::error::Error for RunError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Config(_) => None,
-            Self::Unreachable(stores) => stores.first()?.1.source(),
-            Self::Refused { error, .. } => error.source(),
-            Self::Relay(error) => error.source(),
-        }
-    }
+    /// Let routes to stdout or noop discard the pending rows of adopted tables.
+    pub allow_discard: bool,
+    /// Monitor that shows the state of the stores; without one they are not queried.
+    pub monitor: Option<Arc<Monitor>>,
 }
 
 /// Runs the relay until `shutdown` resolves or, draining, until nothing is left.
@@ -92,51 +54,62 @@ pub async fn run(
     let stores: Vec<&StoreConfig> = config.stores.iter().filter(wanted).collect();
 
     tokio::pin!(shutdown);
+    let reached = async {
+        let ready = connect::reach(&stores, config).await?;
+        // Large, and over at the start: not a part of the future that runs.
+        Box::pin(discard::check(config, &routes, &options)).await?;
+        Ok::<_, RunError>(ready)
+    };
     let ready = tokio::select! {
-        ready = reach::reach(&stores, config.limits) => ready?,
+        ready = reached => ready?,
         () = &mut shutdown => return Ok(()),
     };
     let nowhere = Pulls::default();
-    let pulls = options.operating.as_deref().map_or(&nowhere, |operating| &operating.pulls);
-    pulls.begin_again();
-    let mut relay = Relay::new(relay_options(config, options.drain)).observer(observer);
+    let pulls = options.monitor.as_deref().map_or(&nowhere, |monitor| &monitor.pulls);
+    pulls.reload();
+    let mut relay = MultiStoreRelay::new(relay_options(config, options.drain), observer);
     let boot = relay.boot().to_owned();
+    let mut watched_routes = Vec::new();
     for route in &routes {
         for store in stores.iter().filter(|store| route.stores.contains(&store.name)) {
-            if let Some(operating) = &options.operating {
-                operating.health.expect(&store.name, &route.definition.name);
+            if let Some(monitor) = &options.monitor {
+                monitor.health.expect(&store.name, &route.definition.name);
             }
             if let Some(ready) = ready.get(&store.name) {
-                relay = relay.serve(route_run(config, route, store, ready.clone(), pulls));
+                let transport = transports::build(config, route, store, pulls);
+                let watched = WatchedRoute::new(&store.name, &route.definition.name, ready.clone(), &*transport);
+                // A drain ends before anybody has read what it would show.
+                watched_routes.extend(watched.filter(|_| !options.drain));
+                relay = relay.route(store_route(route, store, ready.clone(), transport));
             }
         }
     }
-    tracing::info!(name = config.name, routes = routes.len(), stores = stores.len(), "relay starts");
+    tracing::info!(name = config.name, routes = routes.len(), stores = stores.len(), "relay started");
     tokio::select! {
         result = relay.run(shutdown) => result.map_err(RunError::Relay),
         () = look_for_namesakes(&config.name, config.relay.lease, &ready) => Ok(()),
-        () = watched(options.operating.as_deref(), &ready, &boot) => Ok(()),
+        () = watched(options.monitor.as_deref(), &ready, watched_routes, &boot) => Ok(()),
         () = replays::watch(&ready, &boot) => Ok(()),
     }
 }
 
-/// Keeps what is shown of the stores up to date. Never returns.
-async fn watched(operating: Option<&Operating>, stores: &BTreeMap<String, Ready>, boot: &str) {
-    if let Some(operating) = operating {
+/// Keeps what is shown of the stores and of the consumers behind routes up to date. Never returns.
+async fn watched(monitor: Option<&Monitor>, stores: &BTreeMap<String, Ready>, routes: Vec<WatchedRoute>, boot: &str) {
+    if let Some(monitor) = monitor {
         for (name, store) in stores {
             let reached = store.peek().map(drop).ok_or_else(|| "it has not answered yet".to_owned());
-            operating.health.store(name, reached);
+            monitor.health.store(name, reached);
         }
-        metrics::watch(operating, stores, boot).await;
+        tokio::join!(metrics::watch(monitor, stores, boot), consumers::watch(monitor, routes, boot));
     }
     std::future::pending::<()>().await;
 }
 
 /// The routes that were asked for.
 pub(crate) fn chosen<'c>(config: &'c Config, names: &[String]) -> Result<Vec<&'c RouteConfig>, ConfigError> {
+    config.require_stores()?;
     if config.routes.is_empty() {
-        let hint = "add a [[route]] to the configuration; `postroom config init` shows how";
-        return Err(Problem::new("no route is configured, so there is nothing to relay").hint(hint).into());
+        return Err(no_route(config).into());
     }
     if names.is_empty() {
         return Ok(config.routes.iter().collect());
@@ -155,10 +128,23 @@ pub(crate) fn chosen<'c>(config: &'c Config, names: &[String]) -> Result<Vec<&'c
     }
 }
 
+/// The problem that no route is configured: after `postroom adopt`, nobody has chosen a destination yet.
+fn no_route(config: &Config) -> Problem {
+    let hint = match config.stores.iter().find(|store| store.adopts()) {
+        Some(store) => format!(
+            "choose a destination for the adopted table of store `{}`: remove the comment signs of [[route]], of its name and \
+             of one `to` in the file that `postroom adopt` printed, or add a [[route]]",
+            store.name
+        ),
+        None => "add a [[route]] to the configuration; `postroom config init` shows how".to_owned(),
+    };
+    Problem::new("no route is configured, so there is nothing to relay").hint(hint)
+}
+
 /// Refuses a route that workers pull from where nobody could ask.
 #[cfg(feature = "http")]
 fn check_pulled(config: &Config, routes: &[&RouteConfig]) -> Result<(), ConfigError> {
-    let pulled = routes.iter().find(|route| matches!(route.to, crate::config::Target::Pull(_)));
+    let pulled = routes.iter().find(|route| route.to.name() == postroom_pull::KIND.name);
     let Some(route) = pulled.filter(|_| config.http.listen.is_none()) else { return Ok(()) };
     let message = format!("workers of route `{}` ask over HTTP, and nothing listens", route.definition.name);
     let hint = "set http.listen = \"127.0.0.1:7480\", or add --listen 127.0.0.1:7480";
@@ -166,28 +152,25 @@ fn check_pulled(config: &Config, routes: &[&RouteConfig]) -> Result<(), ConfigEr
 }
 
 fn relay_options(config: &Config, drain: bool) -> RelayOptions {
-    RelayOptions {
-        name: config.name.clone(),
-        lease: config.relay.lease,
-        in_flight_max: config.relay.in_flight_max,
-        shutdown_grace: config.relay.shutdown_grace,
-        take: config.relay.take,
-        retention: Some(config.retention),
-        drain,
-    }
+    RelayOptions::default()
+        .name(config.name.clone())
+        .lease(config.relay.lease)
+        .in_flight_max(config.relay.in_flight_max)
+        .shutdown_grace(config.relay.shutdown_grace)
+        .take(config.relay.take)
+        .retention(Some(config.retention))
+        .drain(drain)
 }
 
-fn route_run(config: &Config, route: &RouteConfig, store: &StoreConfig, ready: Ready, pulls: &Pulls) -> RouteRun {
-    RouteRun {
-        store_name: store.name.clone(),
-        store: ready.boxed(),
-        definition: route.definition.clone(),
-        transport: transports::build(config, route, store, pulls),
-        retry: route.retry.clone(),
-        breaker: route.breaker,
-        rate: route.rate,
-        poll: store.poll,
-    }
+fn store_route(route: &RouteConfig, store: &StoreConfig, ready: Ready, transport: Arc<dyn Transport>) -> StoreRoute {
+    let built = Route::from_spec(route.definition.clone())
+        .retry(route.retry.clone())
+        .breaker(route.breaker)
+        .rate(route.rate)
+        .poll(store.poll)
+        .to(transport);
+    let ready = ready.map(|store| -> Arc<dyn Store> { store });
+    StoreRoute { store_name: store.name.clone(), store: ready.boxed(), route: built }
 }
 
 /// Warns once when another live relay has our name. Never returns.
@@ -198,12 +181,12 @@ async fn look_for_namesakes(name: &str, lease: Duration, stores: &BTreeMap<Strin
         tokio::time::sleep(lease).await;
         for store in stores.values().filter_map(Ready::peek) {
             // A store that does not answer is reported by the routes it serves.
-            let Ok(relays) = store.desk().relays().await else { continue };
+            let Ok(relays) = store.admin().relays().await else { continue };
             if relays.iter().filter(|relay| relay.alive && relay.relay == name).count() > 1 {
                 tracing::warn!(
                     name,
                     store = store.name(),
-                    "another live relay has the same name; both work, but give each its own to tell them apart"
+                    "another live relay has the same name; both work, but give each relay its own name to tell them apart"
                 );
                 return std::future::pending().await;
             }

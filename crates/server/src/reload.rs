@@ -15,9 +15,11 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, ConfigError, Problem};
-use crate::operating::Operating;
-use crate::relay::{self, RunError, RunOptions};
-use crate::stores;
+use crate::discard;
+use crate::monitor::Monitor;
+use crate::relay::{self, RunOptions};
+use crate::run_error::RunError;
+use crate::{renamed, stores};
 
 /// How long a store that is new may take to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
@@ -26,25 +28,25 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 pub async fn run(
     first: Config,
     options: RunOptions,
-    operating: Arc<Operating>,
+    monitor: Arc<Monitor>,
     mut wanted: mpsc::Receiver<()>,
     load: impl Fn() -> Result<Config, ConfigError>,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), RunError> {
     let mut config = first;
-    let options = RunOptions { operating: Some(Arc::clone(&operating)), ..options };
+    let options = RunOptions { monitor: Some(Arc::clone(&monitor)), ..options };
     tokio::pin!(shutdown);
-    note(&operating, true);
+    note(&monitor, true);
     loop {
         let stop = CancellationToken::new();
         config = {
-            let running = relay::run(&config, options.clone(), Arc::clone(&operating) as _, stop.cancelled());
+            let running = relay::run(&config, options.clone(), Arc::clone(&monitor) as _, stop.cancelled());
             tokio::pin!(running);
             let next = tokio::select! {
                 biased;
                 () = &mut shutdown => None,
                 ended = &mut running => return ended,
-                next = another(&config, &options, &operating, &mut wanted, &load) => Some(next),
+                next = another(&config, &options, &monitor, &mut wanted, &load) => Some(next),
             };
             stop.cancel();
             let ended = running.await;
@@ -52,9 +54,9 @@ pub async fn run(
             ended?;
             next
         };
-        operating.begin_again(&config);
-        note(&operating, true);
-        tracing::info!(routes = config.routes.len(), stores = config.stores.len(), "the configuration was reloaded");
+        monitor.reload(&config);
+        note(&monitor, true);
+        tracing::info!(routes = config.routes.len(), stores = config.stores.len(), "configuration reloaded");
     }
 }
 
@@ -62,7 +64,7 @@ pub async fn run(
 async fn another(
     now: &Config,
     options: &RunOptions,
-    operating: &Operating,
+    monitor: &Monitor,
     wanted: &mut mpsc::Receiver<()>,
     load: &impl Fn() -> Result<Config, ConfigError>,
 ) -> Config {
@@ -77,9 +79,9 @@ async fn another(
         match judged {
             Ok(next) => return next,
             Err(error) => {
-                note(operating, false);
+                note(monitor, false);
                 for problem in &error.problems {
-                    tracing::error!(%problem, "the configuration was not reloaded; the one before stays");
+                    tracing::error!(%problem, "configuration not reloaded; the previous one stays in force");
                 }
             }
         }
@@ -88,7 +90,7 @@ async fn another(
 
 /// Whether a relay can go on with this one.
 async fn will_do(now: &Config, next: &Config, options: &RunOptions) -> Result<(), ConfigError> {
-    relay::chosen(next, &options.routes)?;
+    let routes = relay::chosen(next, &options.routes)?;
     let fixed = [
         ("name", now.name == next.name),
         ("[http]", now.http == next.http),
@@ -109,12 +111,33 @@ async fn will_do(now: &Config, next: &Config, options: &RunOptions) -> Result<()
         };
         Some(problem)
     }));
-    let problems: Vec<Problem> = answers.await.into_iter().flatten().collect();
-    if problems.is_empty() { Ok(()) } else { Err(ConfigError { problems }) }
+    let mut problems: Vec<Problem> = answers.await.into_iter().flatten().collect();
+    if problems.is_empty() {
+        problems = renamed_routes(now, next).await;
+    }
+    if !problems.is_empty() {
+        return Err(ConfigError { problems });
+    }
+    Box::pin(discard::check(next, &routes, options)).await.map_err(|error| match error {
+        RunError::Config(error) => error,
+        other => Problem::new(other.to_string()).into(),
+    })
 }
 
-fn note(operating: &Operating, taken: bool) {
-    let gauge = |metric| operating.metrics.gauge(metric, &[]);
+/// Routes that would leave events behind under a new name. A store that does not answer is asked by the next relay.
+async fn renamed_routes(now: &Config, next: &Config) -> Vec<Problem> {
+    let leaving: Vec<&str> = now.routes.iter().map(|route| route.definition.name.as_str()).collect();
+    let answers = join_all(next.stores.iter().map(|store| async {
+        let opened = timeout(ANSWER_WITHIN, stores::open(store, next.limits)).await.ok()?.ok()?;
+        let checked = renamed::check(store, &*opened.admin(), &next.routes_of(&store.name), &leaving).await;
+        checked.err().filter(|error| !error.is_transient())
+    }));
+    let problem = |error: postroom_core::StoreError| Problem::new(error.message).hint(error.hint);
+    answers.await.into_iter().flatten().map(problem).collect()
+}
+
+fn note(monitor: &Monitor, taken: bool) {
+    let gauge = |metric| monitor.metrics.gauge(metric, &[]);
     gauge(&names::CONFIG_RELOAD_SUCCESS).set(if taken { 1.0 } else { 0.0 });
     if taken {
         gauge(&names::CONFIG_RELOAD_TIME).set(Timestamp::now().as_duration().as_secs_f64());

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use postroom_core::view::{ReplayRow, ReplayState};
-use postroom_core::{Desk, REPLAY_STEP, StoreError, Timestamp};
+use postroom_admin::view::{ReplayRow, ReplayState};
+use postroom_admin::{Admin, REPLAY_STEP};
+use postroom_core::{StoreError, Timestamp};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::first::is_first;
-use crate::reach::Ready;
+use crate::connect::Ready;
+use crate::leader::is_leader;
 
 /// Before the next step when the last one had nothing to do: the rate allows none yet.
 const WAIT: Duration = Duration::from_millis(100);
@@ -27,11 +28,11 @@ const TOGETHER_MAX: usize = 16;
 /// Steps until the replay has ended or does not run any more; `shown` hears of every step.
 ///
 /// Dropping it between two steps leaves a replay that others go on with.
-pub async fn work(desk: &dyn Desk, id: &str, mut shown: impl FnMut(&ReplayRow)) -> Result<ReplayRow, StoreError> {
-    let mut row = desk.step_replay(id, REPLAY_STEP).await?;
+pub async fn work(admin: &dyn Admin, id: &str, mut shown: impl FnMut(&ReplayRow)) -> Result<ReplayRow, StoreError> {
+    let mut row = admin.step_replay(id, REPLAY_STEP).await?;
     while row.state == ReplayState::Running {
         shown(&row);
-        let next = desk.step_replay(id, REPLAY_STEP).await?;
+        let next = admin.step_replay(id, REPLAY_STEP).await?;
         if next.cursor == row.cursor {
             sleep(WAIT).await;
         }
@@ -48,18 +49,18 @@ pub(crate) async fn watch(stores: &BTreeMap<String, Ready>, boot: &str) {
 }
 
 async fn watch_store(name: &str, store: Ready, boot: &str) {
-    let desk = store.await.desk();
-    let mut seen = Seen::new();
+    let admin = store.await.admin();
+    let mut seen = Progress::new();
     loop {
-        match is_first(&*desk, boot).await {
+        match is_leader(&*admin, boot).await {
             Ok(Some(true)) => {
                 let asked = Instant::now();
                 while asked.elapsed() < ASK {
-                    match look(name, &desk, &mut seen).await {
+                    match look(name, &admin, &mut seen).await {
                         Ok(true) => {}
                         Ok(false) => sleep(LOOK).await,
                         Err(error) => {
-                            tracing::debug!(store = name, %error, "the store did not say which replays there are");
+                            tracing::debug!(store = name, %error, "replays of the store could not be read");
                             sleep(LOOK).await;
                         }
                     }
@@ -71,8 +72,8 @@ async fn watch_store(name: &str, store: Ready, boot: &str) {
     }
 }
 
-/// Where replays stood when we last looked.
-type Seen = HashMap<String, Place>;
+/// Progress of replays at the last check, by id.
+type Progress = HashMap<String, Place>;
 
 struct Place {
     cursor: String,
@@ -93,8 +94,8 @@ impl Place {
 }
 
 /// Looks once, and works a while on what nobody else works on; says whether there was something.
-async fn look(name: &str, desk: &Arc<dyn Desk>, seen: &mut Seen) -> Result<bool, StoreError> {
-    let running = desk.replays(Some(ReplayState::Running), TOGETHER_MAX).await?;
+async fn look(name: &str, admin: &Arc<dyn Admin>, seen: &mut Progress) -> Result<bool, StoreError> {
+    let running = admin.replays(Some(ReplayState::Running), TOGETHER_MAX).await?;
     seen.retain(|id, _| running.iter().any(|row| row.id == *id));
     let mut idle = Vec::new();
     for row in running {
@@ -104,18 +105,12 @@ async fn look(name: &str, desk: &Arc<dyn Desk>, seen: &mut Seen) -> Result<bool,
         }
         if place.ours || place.since.elapsed() >= IDLE {
             if !place.ours {
-                tracing::info!(
-                    store = name,
-                    replay = row.id,
-                    done = row.done,
-                    total = row.total,
-                    "goes on with a replay"
-                );
+                tracing::info!(store = name, replay = row.id, done = row.done, total = row.total, "replay resumed");
             }
             idle.push(row.id);
         }
     }
-    let worked = join_all(idle.iter().map(|id| some_steps(&**desk, id))).await;
+    let worked = join_all(idle.iter().map(|id| some_steps(&**admin, id))).await;
     for row in worked {
         let row = row?;
         seen.insert(row.id.clone(), Place::of(&row, true));
@@ -124,10 +119,10 @@ async fn look(name: &str, desk: &Arc<dyn Desk>, seen: &mut Seen) -> Result<bool,
 }
 
 /// Works on one until the next look.
-async fn some_steps(desk: &dyn Desk, id: &str) -> Result<ReplayRow, StoreError> {
+async fn some_steps(admin: &dyn Admin, id: &str) -> Result<ReplayRow, StoreError> {
     // A step that is cut off here is done or not done; where the replay then stands is asked below.
-    if let Ok(ended) = timeout(LOOK, work(desk, id, |_| {})).await {
+    if let Ok(ended) = timeout(LOOK, work(admin, id, |_| {})).await {
         return ended;
     }
-    desk.step_replay(id, REPLAY_STEP).await
+    admin.step_replay(id, REPLAY_STEP).await
 }

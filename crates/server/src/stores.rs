@@ -5,20 +5,20 @@ mod adopted;
 
 use std::sync::Arc;
 
-use postroom_core::view::Found;
-use postroom_core::{Limits, Schema, Store, StoreError, StoreErrorKind, Upkeep};
+use postroom_admin::ManagedStore;
+use postroom_core::{Diagnostic, Limits, Maintenance, Schema, Store as _, StoreError, StoreErrorKind};
 #[cfg(feature = "postgres")]
-use postroom_postgres::{Pooler, Postgres, PostgresOptions};
-use postroom_sqlite::{Sqlite, SqliteOptions};
+use postroom_postgres::{Pooler, PostgresOptions, PostgresStore};
+use postroom_sqlite::{SqliteOptions, SqliteStore};
 
 #[cfg(feature = "postgres")]
 use crate::config::PoolerConfig;
 use crate::config::StoreConfig;
 
 #[cfg(feature = "adopted")]
-pub use adopted::ground;
+pub use adopted::executor;
 
-/// What to do with a database that is not there yet.
+/// Handling of a database that does not exist yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IfMissing {
     /// Make an empty one, as `store migrate up` does.
@@ -27,51 +27,59 @@ pub enum IfMissing {
     Fail,
 }
 
-/// What a store is opened for.
+/// Purpose for which a store is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum For {
     /// Relays and commands.
     Work,
-    /// Those who look while relays work: few connections, nothing that takes long.
-    Looking,
+    /// Admin connections beside the relays: few, and nothing that takes long.
+    Admin,
 }
 
 /// Opens a store whose tables are there in the version this build needs.
-pub async fn open(store: &StoreConfig, limits: Limits) -> Result<Arc<dyn Store>, StoreError> {
+pub async fn open(store: &StoreConfig, limits: Limits) -> Result<Arc<dyn ManagedStore>, StoreError> {
     open_for(store, limits, For::Work).await
 }
 
-/// The same for those who look while relays work: few connections of its own, and nothing that takes long. Makes no tables.
-pub async fn open_for_looking(store: &StoreConfig, limits: Limits) -> Result<Arc<dyn Store>, StoreError> {
-    open_for(store, limits, For::Looking).await
+/// Opens a store for admin connections beside the relays: few of its own, and nothing that takes long. Makes no tables.
+pub async fn open_for_admin(store: &StoreConfig, limits: Limits) -> Result<Arc<dyn ManagedStore>, StoreError> {
+    open_for(store, limits, For::Admin).await
 }
 
-async fn open_for(store: &StoreConfig, limits: Limits, purpose: For) -> Result<Arc<dyn Store>, StoreError> {
+async fn open_for(store: &StoreConfig, limits: Limits, purpose: For) -> Result<Arc<dyn ManagedStore>, StoreError> {
     #[cfg(feature = "adopted")]
-    if let Some(layout) = &store.layout {
-        return adopted::open(store, layout, limits, purpose).await;
+    if let Some(mapping) = &store.mapping {
+        return adopted::open(store, mapping, limits, purpose).await;
     }
     match store.url.scheme() {
-        "sqlite" => Ok(Arc::new(Sqlite::open(sqlite(store, purpose).limits(limits)).await?)),
+        "sqlite" => Ok(Arc::new(SqliteStore::open(sqlite(store, purpose).limits(limits)).await?)),
         #[cfg(feature = "postgres")]
-        "postgres" | "postgresql" => Ok(Arc::new(Postgres::open(postgres(store, purpose).limits(limits)).await?)),
+        "postgres" | "postgresql" => Ok(Arc::new(PostgresStore::open(postgres(store, purpose).limits(limits)).await?)),
         _ => Err(unknown(store)),
     }
 }
 
 /// Opens a store's tables, whichever version they have and whether or not they are there.
-pub async fn open_schema(store: &StoreConfig, missing: IfMissing) -> Result<Arc<dyn Schema>, StoreError> {
+///
+/// A migration tells them these limits.
+pub async fn open_schema(
+    store: &StoreConfig,
+    limits: Limits,
+    missing: IfMissing,
+) -> Result<Arc<dyn Schema>, StoreError> {
     #[cfg(feature = "adopted")]
-    if let Some(layout) = &store.layout {
-        return adopted::schema(store, layout).await;
+    if let Some(mapping) = &store.mapping {
+        return adopted::schema(store, mapping).await;
     }
     let schema = match store.url.scheme() {
         "sqlite" => {
             let options = sqlite(store, For::Work).create(missing == IfMissing::Create);
-            Sqlite::open_unmigrated(options).await?.schema()
+            SqliteStore::open_unmigrated(options).await?.schema()
         }
         #[cfg(feature = "postgres")]
-        "postgres" | "postgresql" => Postgres::open_unmigrated(postgres(store, For::Work)).await?.schema(),
+        "postgres" | "postgresql" => {
+            PostgresStore::open_unmigrated(postgres(store, For::Work).limits(limits)).await?.schema()
+        }
         _ => return Err(unknown(store)),
     };
     schema.ok_or_else(|| {
@@ -82,51 +90,76 @@ pub async fn open_schema(store: &StoreConfig, missing: IfMissing) -> Result<Arc<
 /// Opens what looks after a store on its server, also where [`open`] refuses: on another cluster than the tables were
 /// made for.
 #[cfg_attr(not(feature = "postgres"), allow(clippy::unused_async, reason = "other stores connect here"))]
-pub async fn open_upkeep(store: &StoreConfig) -> Result<Arc<dyn Upkeep>, StoreError> {
-    let upkeep = match store.url.scheme() {
+pub async fn open_maintenance(store: &StoreConfig) -> Result<Arc<dyn Maintenance>, StoreError> {
+    let maintenance = match store.url.scheme() {
         "sqlite" => None,
         #[cfg(feature = "postgres")]
-        "postgres" | "postgresql" => Postgres::open_unmigrated(postgres(store, For::Work)).await?.upkeep(),
+        "postgres" | "postgresql" => PostgresStore::open_unmigrated(postgres(store, For::Work)).await?.maintenance(),
         _ => return Err(unknown(store)),
     };
-    upkeep.ok_or_else(|| {
+    maintenance.ok_or_else(|| {
         let message = format!("store `{}` has no server to look after", store.name);
         StoreError::new(StoreErrorKind::Invalid, "open", message).hint("only a store on PostgreSQL has")
     })
 }
 
-/// What is to be said of a store's database, also where [`open`] refuses. Changes nothing.
-pub async fn examine_database(store: &StoreConfig) -> Result<Vec<Found>, StoreError> {
+/// Diagnoses the database of a store, also if [`open`] refuses it. Changes nothing.
+pub async fn diagnose_database(store: &StoreConfig) -> Result<Vec<Diagnostic>, StoreError> {
     match store.url.scheme() {
-        "sqlite" => Sqlite::open_unmigrated(sqlite(store, For::Work)).await?.examine().await,
-        _ => open_upkeep(store).await?.examine().await,
+        "sqlite" => SqliteStore::open_unmigrated(sqlite(store, For::Work)).await?.diagnose().await,
+        _ => open_maintenance(store).await?.diagnose().await,
     }
 }
+
+/// The kinds of stores of this build, each with the newest schema version it knows. Older ones are migrated.
+pub const SCHEMA_VERSIONS: &[(&str, i64)] = &[
+    ("sqlite", SqliteStore::SCHEMA_VERSION),
+    #[cfg(feature = "postgres")]
+    ("postgres", PostgresStore::SCHEMA_VERSION),
+];
 
 /// What is to be said of the table a store adopts, if it adopts one. Changes nothing.
 #[cfg_attr(
     not(feature = "adopted"),
     expect(clippy::unused_async, unused_variables, reason = "without such tables there is nothing to ask")
 )]
-pub async fn examine_table(store: &StoreConfig, limits: Limits) -> Result<Vec<Found>, StoreError> {
+pub async fn diagnose_table(store: &StoreConfig, limits: Limits) -> Result<Vec<Diagnostic>, StoreError> {
     #[cfg(feature = "adopted")]
-    if let Some(layout) = &store.layout {
-        return adopted::examine(store, layout, limits).await;
+    if let Some(mapping) = &store.mapping {
+        return adopted::diagnose(store, mapping, limits).await;
     }
     Ok(Vec::new())
 }
 
-/// The SQL that would make or mend a store's tables. Changes nothing, makes nothing.
-pub async fn plan(store: &StoreConfig) -> Result<String, StoreError> {
+/// The table that a store adopts, with the number of its rows that are to be delivered, up to a maximum; `None` if the store
+/// has a log of its own.
+#[cfg_attr(
+    not(feature = "adopted"),
+    expect(clippy::unused_async, unused_variables, reason = "without such tables there is nothing to ask")
+)]
+pub(crate) async fn pending_rows(
+    store: &StoreConfig,
+    limits: Limits,
+    counted_max: u64,
+) -> Result<Option<(String, u64)>, StoreError> {
+    #[cfg(feature = "adopted")]
+    if let Some(mapping) = &store.mapping {
+        return adopted::pending_rows(store, mapping, limits, counted_max).await.map(Some);
+    }
+    Ok(None)
+}
+
+/// The SQL that would make or fix a store's tables. Changes nothing, makes nothing.
+pub async fn plan(store: &StoreConfig, limits: Limits) -> Result<String, StoreError> {
     match store.url.scheme() {
-        "sqlite" if !store.adopts() => Sqlite::plan(sqlite(store, For::Work)).await,
-        _ => open_schema(store, IfMissing::Fail).await?.plan().await,
+        "sqlite" if !store.adopts() => SqliteStore::plan(sqlite(store, For::Work)).await,
+        _ => open_schema(store, limits, IfMissing::Fail).await?.plan().await,
     }
 }
 
 fn sqlite(store: &StoreConfig, purpose: For) -> SqliteOptions {
     let options = SqliteOptions::new(&store.name, store.url.expose());
-    if purpose == For::Looking { options.for_looking() } else { options }
+    if purpose == For::Admin { options.for_admin() } else { options }
 }
 
 #[cfg(feature = "postgres")]
@@ -144,13 +177,13 @@ fn postgres(store: &StoreConfig, purpose: For) -> PostgresOptions {
     if let Some(lanes) = config.lanes {
         options = options.lanes(lanes);
     }
-    if let Some(leaves) = config.leaves {
-        options = options.leaves(leaves);
+    if let Some(partitions) = config.partitions {
+        options = options.partitions(partitions);
     }
     if let Some(segment) = config.segment {
         options = options.segment(segment);
     }
-    if purpose == For::Looking { options.for_looking() } else { options }
+    if purpose == For::Admin { options.for_admin() } else { options }
 }
 
 /// A configuration that was loaded has only kinds this build knows; one made by hand may not.

@@ -34,7 +34,7 @@ impl Supervisor {
     /// lives, and that it stops: after that nothing but that it lives.
     pub async fn tell(&self) -> Infallible {
         let (mut ready, mut stopping, mut told) = (false, false, String::new());
-        let mut feed_at = Instant::now();
+        let mut subscription_at = Instant::now();
         loop {
             let status = status(&self.health);
             if self.health.is_stopping() && !stopping {
@@ -50,15 +50,16 @@ impl Supervisor {
                 (ready, told) = (true, status);
             }
             if let Some(period) = self.watchdog
-                && feed_at <= Instant::now()
+                && subscription_at <= Instant::now()
             {
-                feed_at = Instant::now() + period / FEEDS_PER_PERIOD;
+                subscription_at = Instant::now() + period / FEEDS_PER_PERIOD;
                 match self.health.alive_within(period) {
                     Ok(()) => say(&[NotifyState::Watchdog]),
-                    Err(why) => tracing::error!(why, "the watchdog is not fed"),
+                    Err(why) => tracing::error!(why, "systemd watchdog is not notified"),
                 }
             }
-            let pause = self.watchdog.map_or(Duration::MAX, |_| feed_at.saturating_duration_since(Instant::now()));
+            let pause =
+                self.watchdog.map_or(Duration::MAX, |_| subscription_at.saturating_duration_since(Instant::now()));
             tokio::select! {
                 () = self.health.changed.notified() => {}
                 () = sleep(pause) => {}
@@ -85,7 +86,7 @@ fn status(health: &Health) -> String {
 /// A supervisor that does not listen changes nothing for the relay.
 fn say(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
-        tracing::warn!(%error, "the supervisor cannot be told");
+        tracing::warn!(%error, "supervisor cannot be notified");
     }
 }
 
@@ -102,7 +103,7 @@ mod tests {
         assert_eq!(status(&health), "routes 4: 4 running");
         health.expect("other", "a");
         health.expect("other", "b");
-        pulses[1].health(&RouteHealth { state: RouteState::BreakerOpen, note: String::new() });
+        pulses[1].health(&RouteHealth::new(RouteState::BreakerOpen, ""));
         assert_eq!(status(&health), "routes 6: 3 running, 1 breaker_open, 2 waiting");
     }
 }

@@ -65,7 +65,7 @@ impl Tracer {
         let (queue, waiting) = mpsc::channel(WAITING_MAX);
         let stop = CancellationToken::new();
         let exporter = Exporter::new(url, config, dropped.clone())
-            .inspect_err(|error| tracing::error!(collector = %url, error, "there will be no traces"))
+            .inspect_err(|error| tracing::error!(collector = %url, error, "traces are off"))
             .ok()?;
         let exporting = tokio::spawn(exporter.run(waiting, stop.clone()));
         Some(Self {

@@ -1,4 +1,6 @@
-//! Builds the transports of a configuration. One line here per kind of transport.
+//! Builds the transports of a configuration. Which kinds there are is `kinds`'s.
+
+mod kinds;
 
 use std::sync::Arc;
 
@@ -6,11 +8,14 @@ use std::sync::Arc;
 use postroom_contracts::{AppliesTo, Contracted, Enveloped};
 #[cfg(feature = "contracts")]
 use postroom_core::Contract as _;
+#[cfg(feature = "contracts")]
 use postroom_core::envelope::{Binding, Encoder};
 use postroom_core::{Event, EventError, Transport};
-use postroom_relay::{Noop, Stdout};
+use postroom_transport_kit::Encoding;
 
-use crate::config::{Config, RouteConfig, StoreConfig, Target};
+pub(crate) use kinds::{SHARED, TO, discards, kind, kinds};
+
+use crate::config::{Config, RouteConfig, StoreConfig};
 use crate::pulls::Pulls;
 
 /// The transport of a route, for the events of one store, behind the contracts there are. Workers find what they pull in `pulls`.
@@ -51,47 +56,10 @@ fn enveloped(config: &Config, route: &RouteConfig, store: &StoreConfig) -> Envel
 #[cfg_attr(not(feature = "http"), expect(unused_variables, reason = "nobody pulls"))]
 fn plain(route: &RouteConfig, store: &StoreConfig, pulls: &Pulls) -> Arc<dyn Transport> {
     let name = &route.definition.name;
-    let encoder = |binding| Encoder::new(route.envelope.clone(), binding, &store.source);
-    match &route.to {
-        #[cfg(feature = "exec")]
-        Target::Exec(exec) => {
-            use postroom_exec::{Exec, ExecOptions, Target as Child};
-
-            use crate::config::ExecPeer;
-
-            let child = match &exec.peer {
-                ExecPeer::Command(command) => Child::Command(command.clone()),
-                ExecPeer::Socket(path) => Child::Socket(path.clone()),
-            };
-            let options = ExecOptions::new(name, child, encoder(Binding::Http));
-            Arc::new(Exec::new(ExecOptions { in_flight: exec.in_flight, timeout: exec.timeout, ..options }))
-        }
-        #[cfg(feature = "kafka")]
-        Target::Kafka(options) => {
-            Arc::new(postroom_kafka::Kafka::new(name, (**options).clone(), encoder(Binding::Kafka)))
-        }
-        #[cfg(feature = "rabbitmq")]
-        Target::RabbitMq(options) => {
-            let encoder = encoder(Binding::Amqp);
-            Arc::new(postroom_rabbitmq::RabbitMq::new(name, (**options).clone(), encoder))
-        }
-        #[cfg(feature = "webhook")]
-        Target::Webhook(options) => {
-            Arc::new(postroom_webhook::Webhook::new(name, (**options).clone(), encoder(Binding::Http)))
-        }
-        #[cfg(feature = "nats")]
-        Target::Nats(options) => Arc::new(postroom_nats::Nats::new(name, (**options).clone(), encoder(Binding::Nats))),
-        #[cfg(feature = "redis")]
-        Target::Redis(options) => {
-            Arc::new(postroom_redis::Redis::new(name, (**options).clone(), encoder(Binding::Redis)))
-        }
-        #[cfg(feature = "http")]
-        Target::Pull(options) => {
-            let pull = postroom_pull::Pull::new(name, *options, encoder(Binding::Http));
-            pulls.add(&store.name, name, pull.queue());
-            Arc::new(pull)
-        }
-        Target::Stdout => Arc::new(Stdout::new(encoder(Binding::Http))),
-        Target::Noop => Arc::new(Noop),
+    let transport = route.to.build(name, Encoding { format: &route.envelope, source: &store.source });
+    #[cfg(feature = "http")]
+    if let Some(pull) = (&*transport as &dyn std::any::Any).downcast_ref::<postroom_pull::Pull>() {
+        pulls.add(&store.name, name, pull.queue());
     }
+    transport
 }

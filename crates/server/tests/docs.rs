@@ -28,7 +28,7 @@ fn the_page_of_the_configuration_lists_every_key_as_it_is() {
 
 #[test]
 fn the_page_of_failures_explains_every_code_as_explain_does() {
-    has("failures.md", &(postroom_core::codes::page() + "\n"));
+    has("failures.md", &(postroom_server::codes::page() + "\n"));
 }
 
 #[test]
@@ -49,6 +49,34 @@ fn the_page_of_the_api_lists_every_endpoint_as_it_is() {
 #[test]
 fn the_description_of_the_api_is_that_of_the_endpoints() {
     is("openapi.json", &postroom_server::http::describe());
+}
+
+/// A map that takes longer to read is not read.
+#[test]
+fn the_map_stays_short_and_every_decision_it_names_has_a_page() {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let map = std::fs::read_to_string(root.join("ARCHITECTURE.md")).expect("the page is there");
+    assert!(
+        map.lines().count() <= 300,
+        "ARCHITECTURE.md has {} lines; reasons go to docs/decisions",
+        map.lines().count()
+    );
+    for (number, line) in map.lines().enumerate() {
+        assert!(line.chars().count() <= 120, "ARCHITECTURE.md:{} is longer than 120 columns: {line}", number + 1);
+    }
+    let names: Vec<String> = std::fs::read_dir(root.join("docs/decisions"))
+        .expect("the folder is there")
+        .map(|entry| entry.expect("it can be read").file_name().to_string_lossy().into_owned())
+        .collect();
+    let index = std::fs::read_to_string(root.join("docs/decisions/README.md")).expect("the index is there");
+    for name in names.iter().filter(|name| *name != "README.md") {
+        assert!(index.contains(&format!("({name})")), "docs/decisions/README.md does not list {name}");
+    }
+    let numbers = map.split('[').skip(1).filter_map(|rest| rest.split_once(']')?.0.parse::<u32>().ok());
+    for number in numbers {
+        let page = format!("{number:04}-");
+        assert!(names.iter().any(|name| name.starts_with(&page)), "ARCHITECTURE.md names decision {number}");
+    }
 }
 
 /// That a file is this; writes it when asked to.

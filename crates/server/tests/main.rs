@@ -3,7 +3,7 @@
 
 #[cfg(all(feature = "adopted", feature = "contracts", feature = "exec", feature = "http"))]
 mod api;
-mod bad_files;
+mod bad;
 #[cfg(all(feature = "adopted", feature = "contracts", feature = "exec", feature = "http"))]
 mod docs;
 #[cfg(all(feature = "adopted", feature = "contracts", feature = "exec", feature = "http"))]
@@ -12,3 +12,4 @@ mod layers;
 mod run;
 #[cfg(all(feature = "adopted", feature = "contracts", feature = "exec", feature = "http"))]
 mod schema;
+mod words;

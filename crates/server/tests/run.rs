@@ -8,11 +8,11 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use postroom_core::SecretUrl;
-use postroom_core::{Delivery, Event, StoreErrorKind, Verdict};
+use postroom_core::{Delivery, Event, SecretUrl, StoreErrorKind, Verdict};
 use postroom_relay::{NoObserver, Observer, RouteObserver};
 use postroom_server::config::{Config, Sources, StoreConfig, load};
-use postroom_server::relay::{RunError, RunOptions, run};
+use postroom_server::relay::{RunOptions, run};
+use postroom_server::run_error::RunError;
 use postroom_server::stores::{self, IfMissing};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
@@ -40,23 +40,25 @@ fn config(folder: &Path, stores: &[&str], rest: &str) -> Config {
 
 async fn migrate(config: &Config, store: &str) {
     let store = config.store(Some(store)).unwrap();
-    stores::open_schema(store, IfMissing::Create).await.unwrap().up().await.unwrap();
+    stores::open_schema(store, config.limits, IfMissing::Create).await.unwrap().up().await.unwrap();
 }
 
 async fn append(config: &Config, store: &str, count: usize) {
     let store = config.store(Some(store)).unwrap();
     let events: Vec<Event> = (0..count).map(|n| Event::new("order.placed").key(format!("order-{n}"))).collect();
-    stores::open(store, config.limits).await.unwrap().desk().append(&events).await.unwrap();
+    stores::open(store, config.limits).await.unwrap().admin().append(&events).await.unwrap();
 }
 
 async fn delivered(config: &Config, store: &str) -> u64 {
     let store = config.store(Some(store)).unwrap();
-    let desk = stores::open(store, config.limits).await.unwrap().desk();
-    desk.routes().await.unwrap().iter().map(|route| route.status.delivered).sum()
+    let admin = stores::open(store, config.limits).await.unwrap().admin();
+    admin.routes().await.unwrap().iter().map(|route| route.status.delivered).sum()
 }
 
 fn drain() -> RunOptions {
-    RunOptions { drain: true, ..RunOptions::default() }
+    let mut options = RunOptions::default();
+    options.drain = true;
+    options
 }
 
 /// Says which store's event was settled.
@@ -99,7 +101,7 @@ async fn what_was_appended_is_delivered_to_a_child_process() {
 async fn looking_at_the_schema_of_a_store_that_is_not_there_creates_nothing() {
     let folder = TempDir::new().unwrap();
     let config = config(folder.path(), &["main"], "");
-    let error = stores::open_schema(&config.stores[0], IfMissing::Fail).await.err().unwrap();
+    let error = stores::open_schema(&config.stores[0], config.limits, IfMissing::Fail).await.err().unwrap();
     assert_eq!(error.kind, StoreErrorKind::Unreachable);
     assert!(!folder.path().join("main.db").exists());
 }
@@ -113,7 +115,7 @@ async fn a_store_of_another_build_is_refused_without_its_password() {
         source: "/shop".into(),
         poll: postroom_relay::Poll::default(),
         postgres: postroom_server::config::PostgresConfig::default(),
-        layout: None,
+        mapping: None,
         migrate: true,
     };
     let error = stores::open(&store, postroom_core::Limits::default()).await.err().unwrap();
@@ -127,10 +129,11 @@ async fn only_the_named_routes_are_served() {
     let config = config(folder.path(), &["main"], &(route("one") + &route("two")));
     migrate(&config, "main").await;
     append(&config, "main", 3).await;
-    let options = RunOptions { routes: vec!["two".into()], drain: true, ..RunOptions::default() };
+    let mut options = drain();
+    options.routes = vec!["two".into()];
     run(&config, options, Arc::new(NoObserver), pending()).await.unwrap();
-    let desk = stores::open(&config.stores[0], config.limits).await.unwrap().desk();
-    let routes = desk.routes().await.unwrap();
+    let admin = stores::open(&config.stores[0], config.limits).await.unwrap().admin();
+    let routes = admin.routes().await.unwrap();
     assert_eq!(routes.iter().map(|r| (r.status.route.as_str(), r.status.delivered)).collect::<Vec<_>>(), [("two", 3)]);
 }
 
@@ -138,7 +141,8 @@ async fn only_the_named_routes_are_served() {
 async fn a_route_that_is_not_configured_is_refused_before_anything_starts() {
     let folder = TempDir::new().unwrap();
     let config = config(folder.path(), &["main"], "[[route]]\nname = \"mailer\"\nto = { noop = {} }\n");
-    let options = RunOptions { routes: vec!["mialer".into()], drain: false, ..RunOptions::default() };
+    let mut options = RunOptions::default();
+    options.routes = vec!["mialer".into()];
     let error = run(&config, options, Arc::new(NoObserver), pending()).await.unwrap_err();
     assert_eq!(error.to_string(), "there is no route `mialer`\nhint: configured are mailer");
     assert!(matches!(error, RunError::Config(_)));
@@ -156,7 +160,7 @@ async fn without_a_route_there_is_nothing_to_run() {
 async fn a_store_without_tables_is_refused_at_once() {
     let folder = TempDir::new().unwrap();
     let config = config(folder.path(), &["main"], "[[route]]\nname = \"mailer\"\nto = { noop = {} }\n");
-    stores::open_schema(&config.stores[0], IfMissing::Create).await.unwrap().status().await.unwrap();
+    stores::open_schema(&config.stores[0], config.limits, IfMissing::Create).await.unwrap().status().await.unwrap();
     let error = run(&config, RunOptions::default(), Arc::new(NoObserver), pending()).await.unwrap_err();
     let RunError::Refused { store, error } = error else { panic!("{error}") };
     assert_eq!((store.as_str(), error.kind), ("main", StoreErrorKind::Schema));
@@ -174,7 +178,7 @@ async fn a_start_without_any_store_ends_after_ten_seconds() {
 }
 
 #[tokio::test]
-async fn a_stop_while_waiting_for_a_store_is_heard() {
+async fn a_stop_while_waiting_for_a_store_is_obeyed() {
     let folder = TempDir::new().unwrap();
     let config = config(folder.path(), &["main"], "[[route]]\nname = \"mailer\"\nto = { noop = {} }\n");
     run(&config, RunOptions::default(), Arc::new(NoObserver), ready(())).await.unwrap();

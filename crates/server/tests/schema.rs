@@ -17,6 +17,8 @@ use jsonschema::Validator;
 use postroom_server::config::{PRESETS, schema};
 use serde_json::Value;
 
+use crate::bad;
+
 fn validator() -> Validator {
     jsonschema::options().with_draft(jsonschema::Draft::Draft202012).build(&schema()).unwrap()
 }
@@ -76,7 +78,7 @@ fn what_the_reader_takes_as_text_or_from_a_variable_is_accepted() {
     }
 }
 
-/// How the names of files begin whose mistake shows in one value. The others are for the reader: what values mean together.
+/// How the names of cases begin whose mistake shows in one value. The others are for the reader: what values mean together.
 const OF_ONE_VALUE: &[&str] = &[
     "count-",
     "duration-",
@@ -84,6 +86,7 @@ const OF_ONE_VALUE: &[&str] = &[
     "exec-empty-",
     "in-flight-",
     "jitter-",
+    "renamed-",
     "retention-bad-",
     "retry-schedule-bad-",
     "route-bad-",
@@ -102,13 +105,11 @@ const OF_ONE_VALUE: &[&str] = &[
 fn what_is_wrong_with_one_value_is_refused_as_the_reader_refuses_it() {
     let validator = validator();
     let mut refused = 0;
-    for file in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bad")).unwrap() {
-        let file = file.unwrap().path();
-        let name = file.file_stem().unwrap().to_str().unwrap();
-        if OF_ONE_VALUE.iter().any(|begin| name.starts_with(begin)) {
-            assert!(!validator.is_valid(&json(&fs::read_to_string(&file).unwrap())), "{name} is accepted");
+    for case in bad::pages().iter().flat_map(|page| bad::cases(page)) {
+        if OF_ONE_VALUE.iter().any(|begin| case.name.starts_with(begin)) {
+            assert!(!validator.is_valid(&json(&case.file)), "{} is accepted", case.name);
             refused += 1;
         }
     }
-    assert!(refused > 25, "only {refused} files");
+    assert!(refused > 25, "only {refused} cases");
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use postroom_core::Event;
-use postroom_memory::{Memory, MemoryTx};
+use postroom_memory::{MemoryStore, MemoryTx};
 
 /// Where events were appended: a transaction that is still open, or a store.
 pub trait Appends {
@@ -18,7 +18,7 @@ impl Appends for MemoryTx {
     }
 }
 
-impl Appends for Memory {
+impl Appends for MemoryStore {
     fn appended_events(&self) -> Vec<Arc<Event>> {
         self.events()
     }
@@ -29,17 +29,17 @@ impl Appends for Memory {
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 /// use postroom_core::{Event, Outbox, StoreError};
-/// use postroom_memory::{Memory, MemoryTx};
+/// use postroom_memory::{MemoryStore, MemoryTx};
 /// use postroom_testing::assert_appended;
 ///
 /// // The code under test takes the caller's transaction, so it runs on the store in memory as it is.
-/// async fn place_order(outbox: &Memory, tx: &mut MemoryTx, order: u32) -> Result<(), StoreError> {
+/// async fn place_order(outbox: &MemoryStore, tx: &mut MemoryTx, order: u32) -> Result<(), StoreError> {
 ///     let event = Event::new("order.placed").aggregate("order", order.to_string());
 ///     outbox.append(tx, &event.json(&serde_json::json!({ "order": order }))?).await?;
 ///     Ok(())
 /// }
 ///
-/// let store = Memory::new();
+/// let store = MemoryStore::new();
 /// let mut tx = store.begin();
 /// place_order(&store, &mut tx, 7).await?;
 /// assert_appended(&tx, "order.placed", |event| event.aggregate_id.as_deref() == Some("7"));
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     async fn appended() -> MemoryTx {
-        let store = Memory::new();
+        let store = MemoryStore::new();
         let mut tx = store.begin();
         let _ = store.append(&mut tx, &Event::new("order.placed").key("7")).await.unwrap();
         tx
@@ -107,7 +107,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_rolled_back_was_never_appended_to_the_store() {
-        let store = Memory::new();
+        let store = MemoryStore::new();
         let mut tx = store.begin();
         let _ = store.append(&mut tx, &Event::new("order.placed")).await.unwrap();
         assert_not_appended(&store, "order.placed");

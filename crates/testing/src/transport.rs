@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use postroom_core::{Burial, Capabilities, Clock, Event, Failure, Outbound, Outcome, Receipt, Transport};
+use postroom_core::{Capabilities, Clock, DeadLetterCause, Event, Failure, Outbound, Outcome, Receipt, Transport};
 use tokio::sync::watch;
 
 /// One try that reached the transport.
@@ -18,8 +18,8 @@ pub struct Arrival {
     pub attempt: u32,
     /// Its number in the log, if it has one.
     pub position: Option<i64>,
-    /// Why the event is dead, when it comes to be buried.
-    pub burial: Option<Burial>,
+    /// Why the event is dead, when it comes as a dead letter.
+    pub dead_letter: Option<DeadLetterCause>,
     /// The engine's [`Outbound::round`].
     pub round: u64,
 }
@@ -203,7 +203,7 @@ impl ScriptedTransport {
             event: Arc::clone(&outbound.event),
             attempt: outbound.attempt,
             position: outbound.position,
-            burial: outbound.burial.as_deref().cloned(),
+            dead_letter: outbound.dead_letter.as_deref().cloned(),
             round: outbound.round,
         };
         let mut state = self.lock();
@@ -255,7 +255,7 @@ impl Transport for ScriptedTransport {
         for outbound in batch {
             match self.arrive(&outbound) {
                 Reply::Deliver => self.report(outbound, Ok(Receipt::default())),
-                Reply::Receipt(text) => self.report(outbound, Ok(Receipt(Some(text.into())))),
+                Reply::Receipt(text) => self.report(outbound, Ok(Receipt::at(text))),
                 Reply::Fail(failure) => self.report(outbound, Err(failure)),
                 Reply::Drop => drop(outbound),
                 Reply::Stuck => {
@@ -281,13 +281,13 @@ mod tests {
     use super::*;
     use crate::ManualClock;
 
-    struct Desk {
+    struct Admin {
         transport: ScriptedTransport,
         report: mpsc::UnboundedSender<(u64, Outcome)>,
         outcomes: mpsc::UnboundedReceiver<(u64, Outcome)>,
     }
 
-    impl Desk {
+    impl Admin {
         fn new() -> Self {
             let (report, outcomes) = mpsc::unbounded_channel();
             Self { transport: ScriptedTransport::new(), report, outcomes }
@@ -305,60 +305,60 @@ mod tests {
 
     #[tokio::test]
     async fn it_fails_what_it_is_told_to_fail_and_delivers_the_rest() {
-        let mut desk = Desk::new();
-        desk.transport.fail_when(|arrival| arrival.event.id == "bad", Failure::permanent("test.bad", "bad"));
-        desk.transport.fail_next(1, Failure::transient("test.first", "first"));
+        let mut admin = Admin::new();
+        admin.transport.fail_when(|arrival| arrival.event.id == "bad", Failure::permanent("test.bad", "bad"));
+        admin.transport.fail_next(1, Failure::transient("test.first", "first"));
         let mut codes = Vec::new();
         for (ticket, id) in [(1, "a"), (2, "bad"), (3, "b")] {
-            desk.send(ticket, id).await;
-            codes.push(desk.next().await.1.err().map(|failure| failure.code.to_string()));
+            admin.send(ticket, id).await;
+            codes.push(admin.next().await.1.err().map(|failure| failure.code.to_string()));
         }
         assert_eq!(codes, [Some("test.first".to_owned()), Some("test.bad".to_owned()), None]);
-        assert_eq!(desk.transport.delivered_ids(), ["b"]);
+        assert_eq!(admin.transport.delivered_ids(), ["b"]);
     }
 
     #[tokio::test]
     async fn while_it_is_down_everything_is_unavailable() {
-        let mut desk = Desk::new();
-        desk.transport.go_down();
-        desk.send(1, "a").await;
-        let failure = desk.next().await.1.unwrap_err();
+        let mut admin = Admin::new();
+        admin.transport.go_down();
+        admin.send(1, "a").await;
+        let failure = admin.next().await.1.unwrap_err();
         assert_eq!(failure.kind, postroom_core::FailureKind::Unavailable);
-        desk.transport.come_back();
-        desk.send(2, "a").await;
-        assert!(desk.next().await.1.is_ok());
+        admin.transport.come_back();
+        admin.send(2, "a").await;
+        assert!(admin.next().await.1.is_ok());
     }
 
     #[tokio::test]
     async fn a_stuck_try_is_answered_when_it_is_released() {
-        let mut desk = Desk::new();
-        desk.transport.hold_when(|arrival| arrival.event.id == "a");
-        desk.send(1, "a").await;
-        desk.send(2, "b").await;
-        desk.transport.stuck(1).await;
-        assert_eq!(desk.next().await.0, 2, "others pass it");
-        desk.transport.release(&Ok(Receipt::default()));
-        assert_eq!(desk.next().await.0, 1);
-        assert_eq!(desk.transport.delivered_ids(), ["b", "a"]);
+        let mut admin = Admin::new();
+        admin.transport.hold_when(|arrival| arrival.event.id == "a");
+        admin.send(1, "a").await;
+        admin.send(2, "b").await;
+        admin.transport.stuck(1).await;
+        assert_eq!(admin.next().await.0, 2, "others pass it");
+        admin.transport.release(&Ok(Receipt::default()));
+        assert_eq!(admin.next().await.0, 1);
+        assert_eq!(admin.transport.delivered_ids(), ["b", "a"]);
     }
 
     #[tokio::test]
     async fn a_slow_try_takes_its_time_by_the_clock() {
-        let (mut desk, clock) = (Desk::new(), ManualClock::new());
+        let (mut admin, clock) = (Admin::new(), ManualClock::new());
         let slow: Arc<dyn Clock> = Arc::new(clock.clone());
-        desk.transport.rule(move |_| Some(Reply::Slow(Duration::from_secs(5), Arc::clone(&slow))));
-        desk.send(1, "a").await;
-        desk.transport.arrived(1).await;
-        assert!(desk.transport.delivered_ids().is_empty());
+        admin.transport.rule(move |_| Some(Reply::Slow(Duration::from_secs(5), Arc::clone(&slow))));
+        admin.send(1, "a").await;
+        admin.transport.arrived(1).await;
+        assert!(admin.transport.delivered_ids().is_empty());
         clock.advance(Duration::from_secs(5));
-        assert!(desk.next().await.1.is_ok());
+        assert!(admin.next().await.1.is_ok());
     }
 
     #[tokio::test]
     async fn a_dropped_try_counts_as_failed() {
-        let mut desk = Desk::new();
-        desk.transport.rule(|_| Some(Reply::Drop));
-        desk.send(1, "a").await;
-        assert_eq!(desk.next().await.1.unwrap_err().code, "transport.dropped");
+        let mut admin = Admin::new();
+        admin.transport.rule(|_| Some(Reply::Drop));
+        admin.send(1, "a").await;
+        assert_eq!(admin.next().await.1.unwrap_err().code, "transport.dropped");
     }
 }

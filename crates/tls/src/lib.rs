@@ -1,4 +1,7 @@
-//! Certificate files, read into a rustls client: one provider, passed explicitly, and no way to leave a check out.
+//! Certificate files, read into a rustls client or server: one provider, passed explicitly, and no way to leave a check out.
+
+#[cfg(feature = "config")]
+pub mod config;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,7 +10,8 @@ use std::sync::Arc;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
 /// Whom to trust, and who we are. Empty trusts what the machine trusts and shows nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -22,6 +26,7 @@ pub struct TlsFiles {
 
 /// Files that give no client.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum TlsError {
     /// A file cannot be read.
     #[error("{0} cannot be read: {1}")]
@@ -38,6 +43,9 @@ pub enum TlsError {
     /// rustls does not take it.
     #[error("{0}")]
     Refused(#[from] rustls::Error),
+    /// The authorities of clients cannot be used.
+    #[error("{0}: {1}")]
+    Authorities(PathBuf, rustls::server::VerifierBuilderError),
 }
 
 impl TlsFiles {
@@ -61,13 +69,10 @@ impl TlsFiles {
     }
 
     fn roots(&self) -> Result<RootCertStore, TlsError> {
-        let mut roots = RootCertStore::empty();
         if let Some(file) = &self.ca_file {
-            for certificate in certificates(file)? {
-                roots.add(certificate)?;
-            }
-            return Ok(roots);
+            return authorities(file);
         }
+        let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         if roots.is_empty() { Err(TlsError::NoRoots) } else { Ok(roots) }
     }
@@ -93,6 +98,40 @@ impl std::fmt::Debug for TlsPem {
     }
 }
 
+/// The certificate that a server shows, and the authorities of the clients it asks for one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerTlsFiles {
+    /// The certificate and what leads from it to its authority, PEM.
+    pub cert_file: PathBuf,
+    /// The private key of `cert_file`, PEM.
+    pub key_file: PathBuf,
+    /// Authorities of client certificates, PEM: where they are given, a client without such a certificate is refused.
+    pub client_ca_file: Option<PathBuf>,
+}
+
+impl ServerTlsFiles {
+    /// A rustls server with these, for HTTP/1.1.
+    pub fn server(&self) -> Result<ServerConfig, TlsError> {
+        let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
+        let builder = match &self.client_ca_file {
+            None => builder.with_no_client_auth(),
+            Some(file) => {
+                let verifier = WebPkiClientVerifier::builder_with_provider(authorities(file)?.into(), provider());
+                let verifier = verifier.build().map_err(|error| TlsError::Authorities(file.clone(), error))?;
+                builder.with_client_cert_verifier(verifier)
+            }
+        };
+        let mut config = builder.with_single_cert(certificates(&self.cert_file)?, private_key(&self.key_file)?)?;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(config)
+    }
+
+    /// The files.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        [&self.cert_file, &self.key_file].into_iter().chain(&self.client_ca_file).map(PathBuf::as_path)
+    }
+}
+
 /// Makes our provider the one of the process, for clients that cannot be given one. May be called again.
 pub fn install_provider() {
     // Somebody else's choice, if there is one, stands: then there is a provider, which is all that is needed.
@@ -101,6 +140,14 @@ pub fn install_provider() {
 
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
+}
+
+fn authorities(file: &Path) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(file)? {
+        roots.add(certificate)?;
+    }
+    Ok(roots)
 }
 
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {

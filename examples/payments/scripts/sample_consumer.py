@@ -1,41 +1,42 @@
 #!/usr/bin/env python3
-"""Sample event consumer for payment events: prints what it is told. Needs the package aiokafka."""
+"""Sample event consumer for payment events."""
 import asyncio
 import json
-import os
-
 from aiokafka import AIOKafkaConsumer
 
-PREFIX = os.environ.get("KAFKA_TOPIC_PREFIX", "payments")
-TOPICS = [f"{PREFIX}.paymentauthorized", f"{PREFIX}.paymentdeclined", f"{PREFIX}.dlq"]
+TOPICS = [
+    "payments.paymentauthorized",
+    "payments.paymentdeclined",
+    "payments.dlq",
+]
 
+async def process_event(topic: str, event: dict) -> None:
+    """Process a received event."""
+    event_type = event.get("event_type", "unknown")
+    payload = event.get("payload", {})
 
-def process_event(topic: str, event: dict) -> None:
-    payload = event["payload"]
-    if topic.endswith(".dlq"):
-        print(f"Dead letter: {event['event_id']}: {event['error']}", flush=True)
-    elif event["event_type"] == "PaymentAuthorized":
-        print(f"Payment authorized: {payload['payment_id']}: {payload['amount_cents']} {payload['currency']}", flush=True)
-    elif event["event_type"] == "PaymentDeclined":
-        print(f"Payment declined: {payload['payment_id']}: {payload['error_code']}", flush=True)
-
+    if event_type == "PaymentAuthorized":
+        # Send notification, update read model, trigger workflow, etc.
+        print(f"Payment authorized: {payload['payment_id']}")
+        print(f"  Amount: {payload['amount_cents']} {payload['currency']}")
+        print(f"  From: {payload['payer_account_id']}")
+        print(f"  To: {payload['payee_account_id']}")
 
 async def consume_events() -> None:
-    # Consumers with one group id share the partitions; each service has a group id of its own.
     consumer = AIOKafkaConsumer(
         *TOPICS,
-        bootstrap_servers=os.environ.get("REDPANDA_BROKERS", "localhost:19092"),
-        group_id=os.environ.get("GROUP_ID", "my-notification-service"),
+        bootstrap_servers="localhost:19092",
+        group_id="my-notification-service",
         auto_offset_reset="earliest",
-        value_deserializer=lambda value: json.loads(value.decode("utf-8")),
+        value_deserializer=lambda m: json.loads(m.decode("utf-8")),
     )
+
     await consumer.start()
     try:
-        async for message in consumer:
-            process_event(message.topic, message.value)
+        async for msg in consumer:
+            await process_event(msg.topic, msg.value)
     finally:
         await consumer.stop()
-
 
 if __name__ == "__main__":
     asyncio.run(consume_events())

@@ -1,22 +1,22 @@
-#!/usr/bin/env python3
-"""Makes the service's topics where they are missing. Needs the package aiokafka."""
+"""Makes the topics of these names where they are missing."""
 import asyncio
 import os
+import sys
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 PREFIX = os.environ.get("KAFKA_TOPIC_PREFIX", "payments")
 
 
-async def main() -> None:
+async def main(names: list[str]) -> None:
     admin = AIOKafkaAdminClient(bootstrap_servers=os.environ.get("REDPANDA_BROKERS", "localhost:19092"))
     await admin.start()
     try:
-        wanted = [f"{PREFIX}.{name}" for name in ("paymentauthorized", "paymentdeclined", "dlq")]
+        wanted = [f"{PREFIX}.{name}" for name in names]
         there = await admin.list_topics()
         await admin.create_topics([NewTopic(name, 3, 1) for name in wanted if name not in there])
     finally:
         await admin.close()
 
 
-asyncio.run(main())
+asyncio.run(main(sys.argv[1:]))

@@ -9,8 +9,8 @@ mod warehouse;
 
 use std::error::Error;
 
-use postroom::sqlite::{Sqlite, sqlx};
-use postroom::{Filter, Handlers, Relay, RelayOptions, RouteDefinition, RouteRun};
+use postroom::sqlite::{SqliteStore, sqlx};
+use postroom::{Handlers, Relay, Route};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::warehouse::Warehouse;
@@ -18,7 +18,7 @@ use crate::warehouse::Warehouse;
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
-    let store = Sqlite::create(folder.path().join("shop.db")).await?;
+    let store = SqliteStore::create(folder.path().join("shop.db")).await?;
     for table in ["create table orders (id text primary key, pieces int)", "create table parcels (order_id text)"] {
         sqlx::query(table).execute(store.pool()).await?;
     }
@@ -31,7 +31,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let (packed, mut parcels) = mpsc::channel(1);
     let (stop, stopped) = oneshot::channel::<()>();
-    let relay = tokio::spawn(relay(&store, Warehouse::new(store.clone(), packed))?.run(async move {
+    let relay = tokio::spawn(relay(&store, Warehouse::new(store.clone(), packed)).run(async move {
         // An error means that nobody can say stop any more, which is as good.
         let _ = stopped.await;
     }));
@@ -48,7 +48,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// A relay that brings placed orders to the warehouse.
-fn relay(store: &Sqlite, warehouse: Warehouse) -> Result<Relay, Box<dyn Error>> {
+fn relay(store: &SqliteStore, warehouse: Warehouse) -> Relay {
     // One at a time, so that the output is the same every time.
     let handlers = Handlers::new()
         .on("order.placed", "warehouse", move |order| {
@@ -56,7 +56,5 @@ fn relay(store: &Sqlite, warehouse: Warehouse) -> Result<Relay, Box<dyn Error>> 
             async move { warehouse.pack(order).await }
         })
         .in_flight(1);
-    let start = postroom::Start::Beginning;
-    let route = RouteDefinition::new("warehouse").matching(Filter::types(["order.*"])?).starting(start);
-    Ok(Relay::new(RelayOptions::default()).serve(RouteRun::new(store.clone(), route, handlers)))
+    Relay::new(store.clone()).route(Route::named("warehouse").matching("order.*").from_beginning().to(handlers))
 }

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use postroom::sqlite::{Sqlite, sqlx};
+use postroom::sqlite::{SqliteStore, sqlx};
 use postroom::{Event, Outbox, ToEvent};
 use serde::{Deserialize, Serialize};
 
@@ -20,15 +20,14 @@ impl ToEvent for OrderPlaced {
 }
 
 /// Places an order; one of nothing is refused after its event was appended, and takes it along.
-pub(crate) async fn place(store: &Sqlite, order: &str, pieces: u32) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn place(store: &SqliteStore, order: &str, pieces: u32) -> Result<(), Box<dyn Error>> {
     let mut tx = store.begin().await?;
     sqlx::query("insert into orders values (?1, ?2)").bind(order).bind(pieces).execute(&mut *tx).await?;
-    let appended = store.append(&mut tx, &OrderPlaced { order: order.to_owned(), pieces }).await?;
+    store.append(&mut tx, &OrderPlaced { order: order.to_owned(), pieces }).await?;
     if pieces == 0 {
         return Err("an order of nothing".into());
     }
     tx.commit().await?;
-    appended.wake();
     println!("{order} is placed");
     Ok(())
 }

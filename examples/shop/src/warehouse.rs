@@ -1,6 +1,6 @@
 //! The consumer: packs each order once, however often it is told of it.
 
-use postroom::sqlite::{Sqlite, sqlx};
+use postroom::sqlite::{SqliteStore, sqlx};
 use postroom::{Failure, Inbox, Incoming};
 use tokio::sync::mpsc;
 
@@ -9,12 +9,12 @@ use crate::orders::OrderPlaced;
 /// Where orders become parcels.
 #[derive(Debug, Clone)]
 pub(crate) struct Warehouse {
-    store: Sqlite,
+    store: SqliteStore,
     packed: mpsc::Sender<()>,
 }
 
 impl Warehouse {
-    pub(crate) fn new(store: Sqlite, packed: mpsc::Sender<()>) -> Self {
+    pub(crate) fn new(store: SqliteStore, packed: mpsc::Sender<()>) -> Self {
         Self { store, packed }
     }
 

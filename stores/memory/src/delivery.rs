@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use postroom_core::{DeliveryState, Event, OnDead, OnFailure, RouteDefinition};
+use postroom_core::{DeliveryState, Event, OnDead, OnFailure, RouteSpec};
 
 /// What a route says about failures; the part of its definition that settling needs.
 #[derive(Debug, Clone, Copy)]
@@ -14,8 +14,8 @@ pub(crate) struct Rules {
     pub(crate) on_dead: OnDead,
 }
 
-impl From<&RouteDefinition> for Rules {
-    fn from(route: &RouteDefinition) -> Self {
+impl From<&RouteSpec> for Rules {
+    fn from(route: &RouteSpec) -> Self {
         Self { on_failure: route.on_failure, on_dead: route.on_dead }
     }
 }
@@ -31,6 +31,8 @@ pub(crate) struct Parked {
     pub(crate) blocks: bool,
     /// A settled event sent again: not part of the counts.
     pub(crate) replay: bool,
+    /// The replay that made it due.
+    pub(crate) replayed_by: Option<String>,
     /// In a relay's hands.
     pub(crate) handed: bool,
     pub(crate) attempts: u32,
@@ -41,7 +43,7 @@ pub(crate) struct Parked {
 }
 
 impl Parked {
-    /// An event put aside in this state at `now`; the caller says the rest.
+    /// An event parked in this state at `now`; the caller says the rest.
     pub(crate) fn new(event: Arc<Event>, appended_at: Timestamp, state: DeliveryState, now: Timestamp) -> Self {
         let ordered = state != DeliveryState::Delayed && event.ordering_key().is_some();
         Self {
@@ -51,6 +53,7 @@ impl Parked {
             ordered,
             blocks: ordered && matches!(state, DeliveryState::Blocked | DeliveryState::Due),
             replay: false,
+            replayed_by: None,
             handed: false,
             attempts: 0,
             due_at: now,

@@ -3,7 +3,7 @@
 use postroom_core::{Acceptance, CONSUMER_BYTES_MAX, ID_BYTES_MAX, Inbox, StoreError, StoreErrorKind};
 
 use crate::state::Claim;
-use crate::{Memory, MemoryTx};
+use crate::{MemoryStore, MemoryTx};
 
 /// Who accepted what.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -12,10 +12,8 @@ pub(crate) struct Accepted {
     pub(crate) id: String,
 }
 
-impl Inbox for Memory {
-    type Tx<'t> = MemoryTx;
-
-    async fn accept(&self, tx: &mut Self::Tx<'_>, consumer: &str, id: &str) -> Result<Acceptance, StoreError> {
+impl Inbox<MemoryTx> for MemoryStore {
+    async fn accept(&self, tx: &mut MemoryTx, consumer: &str, id: &str) -> Result<Acceptance, StoreError> {
         check("consumer", consumer, CONSUMER_BYTES_MAX)?;
         check("event id", id, ID_BYTES_MAX)?;
         let accepted = Accepted { consumer: consumer.to_owned(), id: id.to_owned() };

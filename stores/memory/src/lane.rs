@@ -1,4 +1,4 @@
-//! One lane of one route: its checkpoint, its owner, and the deliveries put aside.
+//! One lane of one route: its checkpoint, its owner, and the deliveries parked.
 //!
 //! ```text
 //! log ──fresh──► unsettled ──delivered──► counted
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use postroom_core::view::{AttemptRow, Counts};
+use postroom_admin::view::{ArrivalRow, AttemptRow, Counts};
 use postroom_core::{DeliveryState, Event, Failure, FailureKind, LaneTerm, Ranges, Receipt, Settlement, Verdict};
 
 use crate::delivery::{Parked, Rules};
@@ -22,13 +22,6 @@ use crate::log::Log;
 
 /// How many followers become due at once when their head is done.
 const FOLLOWERS_MAX: usize = 100;
-
-/// When a delivery got there, for those whose destination said where it put it, and those that needed help.
-#[derive(Debug)]
-pub(crate) struct Arrival {
-    pub(crate) at: Timestamp,
-    pub(crate) receipt: Option<Box<str>>,
-}
 
 #[derive(Debug, Default)]
 pub(crate) struct Lane {
@@ -52,7 +45,8 @@ pub(crate) struct Lane {
     /// Rows that are retrying.
     pub(crate) retrying: u64,
     pub(crate) attempts: BTreeMap<i64, Vec<AttemptRow>>,
-    pub(crate) arrivals: BTreeMap<i64, Arrival>,
+    /// How deliveries ended, in order of time.
+    pub(crate) arrivals: BTreeMap<i64, Vec<ArrivalRow>>,
     pub(crate) discarded: BTreeSet<i64>,
 }
 
@@ -93,7 +87,7 @@ impl Lane {
         blocking.and_then(BTreeSet::first).is_some_and(|first| *first < number)
     }
 
-    /// Puts a fresh event aside; the caller has counted it as seen and it is not unsettled.
+    /// Parks a fresh event; the caller has counted it as seen and it is not unsettled.
     pub(crate) fn park(&mut self, number: i64, row: Parked) {
         self.counts.parked += 1;
         self.put(number, row);
@@ -189,9 +183,7 @@ impl Lane {
         if let Verdict::Delivered(receipt) = &settled.verdict {
             self.unsettled.remove(number);
             self.counts.delivered += 1;
-            if receipt.0.is_some() {
-                self.arrived(number, receipt, now);
-            }
+            self.arrived(number, receipt, None, now);
             return true;
         }
         // Unsettled events are never pruned.
@@ -210,7 +202,7 @@ impl Lane {
                 failed(&mut row, *attempts, failure);
                 row
             }
-            Verdict::Dead { attempts, failure } => {
+            Verdict::Dead { attempts, failure, .. } => {
                 self.tried(number, *attempts, failure, settled.took, now);
                 let mut row = parked(DeliveryState::Dead);
                 failed(&mut row, *attempts, failure);
@@ -235,8 +227,8 @@ impl Lane {
         match &settled.verdict {
             Verdict::Delivered(receipt) => {
                 let Some(row) = self.remove(number) else { return false };
-                self.counts.recovered += u64::from(!row.replay);
-                self.arrived(number, receipt, now);
+                *(if row.replay { &mut self.counts.replayed } else { &mut self.counts.recovered }) += 1;
+                self.arrived(number, receipt, row.replayed_by.clone(), now);
                 if row.blocks
                     && let Some(key) = row.event.ordering_key()
                 {
@@ -253,7 +245,7 @@ impl Lane {
                     failed(row, *attempts, failure);
                 });
             }
-            Verdict::Dead { attempts, failure } => {
+            Verdict::Dead { attempts, failure, .. } => {
                 self.tried(number, *attempts, failure, settled.took, now);
                 self.fail(number, DeliveryState::Dead, rules, now, |row| failed(row, *attempts, failure));
             }
@@ -289,22 +281,24 @@ impl Lane {
         }
     }
 
-    fn arrived(&mut self, number: i64, receipt: &Receipt, now: Timestamp) {
-        self.arrivals.insert(number, Arrival { at: now, receipt: receipt.0.clone() });
+    fn arrived(&mut self, number: i64, receipt: &Receipt, replay: Option<String>, now: Timestamp) {
+        let receipt = receipt.place.as_deref().map(str::to_owned);
+        self.arrivals.entry(number).or_default().push(ArrivalRow { at: now, discarded: false, receipt, replay });
     }
 
     fn tried(&mut self, number: i64, attempt: u32, failure: &Failure, took: Duration, now: Timestamp) {
         let outcome = match failure.kind {
             FailureKind::Permanent => "permanent",
-            FailureKind::Transient | FailureKind::Unavailable => "transient",
+            _ => "transient",
         };
         let tries = self.attempts.entry(number).or_default();
         // What is offered again and again until somebody knows it is told once.
-        if failure.waits && tries.last().is_some_and(|last| last.attempt == attempt) {
+        if failure.kind == FailureKind::NotYet && tries.last().is_some_and(|last| last.attempt == attempt) {
             return;
         }
         tries.push(AttemptRow {
             attempt,
+            replay: self.rows.get(&number).and_then(|row| row.replayed_by.clone()),
             at: now,
             outcome: outcome.to_owned(),
             code: failure.code.to_string(),

@@ -6,9 +6,9 @@
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 //! use postroom_core::{Event, Outbox};
-//! use postroom_memory::Memory;
+//! use postroom_memory::MemoryStore;
 //!
-//! let store = Memory::new();
+//! let store = MemoryStore::new();
 //! let mut tx = store.begin();
 //! let appended = store.append(&mut tx, &Event::new("order.placed").key("order-7")).await?;
 //! tx.commit();
@@ -16,10 +16,10 @@
 //! # Ok::<(), postroom_core::StoreError>(()) }).unwrap();
 //! ```
 
+mod admin;
+mod batch;
 mod clock;
 mod delivery;
-mod desk;
-mod hand;
 mod inbox;
 mod lane;
 mod log;
@@ -34,9 +34,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use postroom_admin::{Admin, ManagedStore};
 use postroom_core::{
-    Clock, Contract, Desk, Event, Limits, RelayIdentity, RouteDefinition, Schema, Source, Store, StoreError, Upkeep,
-    Wake,
+    Clock, Contract, Event, Limits, Maintenance, Notifier, RelayIdentity, Retain, RouteSpec, Schema, Source, Store,
+    StoreError,
 };
 use tokio::sync::Notify;
 
@@ -45,22 +46,23 @@ pub use outbox::MemoryTx;
 use source::MemorySource;
 use state::State;
 
-/// Settings of a [`Memory`] store.
+/// Options of a [`MemoryStore`].
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct MemoryOptions {
-    /// Its name. Defaults to `memory`.
+    /// Name of the store. Defaults to `memory`.
     pub name: String,
-    /// Into how many lanes keys are spread; relays share them.
+    /// Number of lanes over which keys are distributed; relays share them.
     ///
     /// With one, a single relay serves a route at a time; with many more than relays, each take looks at more lanes.
     ///
     /// Defaults to 16; 0 counts as 1.
     pub lanes: u32,
-    /// What time it is for due times, leases and retention. Defaults to the system's.
+    /// Clock of due times, leases and retention. Defaults to the system's.
     pub clock: Arc<dyn Clock>,
-    /// What is refused at append.
+    /// Limits that are enforced at append.
     pub limits: Limits,
-    /// What events must look like beyond the limits; asked before anything is written. Defaults to nothing.
+    /// Contract of events beyond the limits, checked before any write. Defaults to none.
     pub contract: Option<Arc<dyn Contract>>,
 }
 
@@ -76,9 +78,9 @@ impl Default for MemoryOptions {
     }
 }
 
-/// A store in memory. Cheap to clone; all clones are the same store.
+/// Store in memory. Cheap to clone; all clones are the same store.
 #[derive(Debug, Clone)]
-pub struct Memory {
+pub struct MemoryStore {
     inner: Arc<Inner>,
 }
 
@@ -88,19 +90,19 @@ struct Inner {
     clock: Arc<dyn Clock>,
     limits: Limits,
     contract: Option<Arc<dyn Contract>>,
-    wake: Wake,
+    wake: Notifier,
     /// A transaction that others may wait for has ended.
     ended: Notify,
     state: Mutex<State>,
 }
 
-impl Memory {
-    /// An empty store with the default settings.
+impl MemoryStore {
+    /// Creates an empty store with the default options.
     pub fn new() -> Self {
         Self::with(MemoryOptions::default())
     }
 
-    /// An empty store.
+    /// Creates an empty store.
     pub fn with(options: MemoryOptions) -> Self {
         let state = State::new(&options.name, options.lanes.max(1));
         let inner = Inner {
@@ -108,7 +110,7 @@ impl Memory {
             clock: options.clock,
             limits: options.limits,
             contract: options.contract,
-            wake: Wake::default(),
+            wake: Notifier::default(),
             ended: Notify::new(),
             state: Mutex::new(state),
         };
@@ -120,7 +122,7 @@ impl Memory {
         MemoryTx::new(self)
     }
 
-    /// Every event in the log, in order.
+    /// Returns every event in the log, in order.
     pub fn events(&self) -> Vec<Arc<Event>> {
         self.lock().log.iter().map(|(_, row)| Arc::clone(&row.event)).collect()
     }
@@ -134,25 +136,25 @@ impl Memory {
     }
 }
 
-impl Default for Memory {
+impl Default for MemoryStore {
     fn default() -> Self {
         Self::new()
     }
 }
 
 #[async_trait]
-impl Store for Memory {
+impl Store for MemoryStore {
     fn name(&self) -> &str {
         &self.inner.name
     }
 
-    async fn source(&self, relay: &RelayIdentity, route: &RouteDefinition) -> Result<Arc<dyn Source>, StoreError> {
+    async fn source(&self, relay: &RelayIdentity, route: &RouteSpec) -> Result<Arc<dyn Source>, StoreError> {
         let (now, elapsed) = (self.now(), self.inner.clock.elapsed());
         self.lock().join(relay, route, now, elapsed)?;
         Ok(Arc::new(MemorySource::new(self.clone(), relay.clone(), route.clone())))
     }
 
-    fn desk(&self) -> Arc<dyn Desk> {
+    fn retain(&self) -> Arc<dyn Retain> {
         Arc::new(self.clone())
     }
 
@@ -160,7 +162,13 @@ impl Store for Memory {
         None
     }
 
-    fn upkeep(&self) -> Option<Arc<dyn Upkeep>> {
+    fn maintenance(&self) -> Option<Arc<dyn Maintenance>> {
         None
+    }
+}
+
+impl ManagedStore for MemoryStore {
+    fn admin(&self) -> Arc<dyn Admin> {
+        Arc::new(self.clone())
     }
 }

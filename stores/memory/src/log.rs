@@ -63,6 +63,14 @@ impl Log {
         self.slots.get(index)?.as_ref()
     }
 
+    /// Puts another event in the place of one.
+    pub(crate) fn replace(&mut self, number: i64, event: Arc<Event>) {
+        let index = number.checked_sub(self.first).and_then(|index| usize::try_from(index).ok());
+        if let Some(Some(row)) = index.and_then(|index| self.slots.get_mut(index)) {
+            row.event = event;
+        }
+    }
+
     /// Every row in order, from either end.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (i64, &Row)> {
         (self.first..=self.last()).filter_map(|number| Some((number, self.get(number)?)))

@@ -5,35 +5,36 @@ use std::pin::pin;
 
 use postroom_core::{Appended, Event, Outbox, StoreError, StoreErrorKind, ToEvent};
 
-use crate::Memory;
+use crate::MemoryStore;
 use crate::state::{Claim, State};
 
-/// Longest word of `append_once`, in bytes.
-const ONCE_BYTES_MAX: usize = 255;
+/// Longest idempotency key of `append_once`, in bytes.
+const IDEMPOTENCY_KEY_BYTES_MAX: usize = 255;
 
-/// A transaction of a [`Memory`] store. Dropping it rolls it back.
+/// Transaction of a [`MemoryStore`]. Dropping it rolls it back.
 #[derive(Debug)]
 pub struct MemoryTx {
-    store: Memory,
+    store: MemoryStore,
     id: u64,
     pub(crate) events: Vec<Event>,
     pub(crate) claims: Vec<Claim>,
 }
 
 impl MemoryTx {
-    pub(crate) fn new(store: &Memory) -> Self {
+    pub(crate) fn new(store: &MemoryStore) -> Self {
         let mut state = store.lock();
         state.transactions += 1;
         Self { store: store.clone(), id: state.transactions, events: Vec::new(), claims: Vec::new() }
     }
 
-    /// The events appended so far; nobody else sees them yet.
+    /// Returns the events appended so far, which are not visible to others yet.
     pub fn appended(&self) -> &[Event] {
         &self.events
     }
 
-    /// Makes everything visible at once.
+    /// Commits the transaction, and wakes the relays of this process if events were appended.
     pub fn commit(mut self) {
+        let appended = !self.events.is_empty();
         let mut state = self.store.lock();
         // Asked under the lock, so that times in the log are in the order of its numbers.
         let now = self.store.now();
@@ -43,13 +44,17 @@ impl MemoryTx {
         for claim in &self.claims {
             match claim.clone() {
                 Claim::Accepted(accepted) => drop(state.inbox.insert(accepted, now)),
-                Claim::Once(word) => drop(state.once.insert(word, now)),
+                Claim::IdempotencyKey(key) => drop(state.idempotency_keys.insert(key, now)),
             }
+        }
+        drop(state);
+        if appended {
+            self.store.inner.wake.wake();
         }
         // Dropping gives the claims back, after the rows they stand for are there.
     }
 
-    /// Forgets everything.
+    /// Rolls the transaction back.
     pub fn rollback(self) {}
 
     /// Claims a row that can be there only once; waits for another open transaction that claimed it. Says whether the
@@ -97,11 +102,11 @@ impl Drop for MemoryTx {
 fn is_there(state: &State, claim: &Claim) -> bool {
     match claim {
         Claim::Accepted(accepted) => state.inbox.contains_key(accepted),
-        Claim::Once(word) => state.once.contains_key(word),
+        Claim::IdempotencyKey(key) => state.idempotency_keys.contains_key(key),
     }
 }
 
-impl Memory {
+impl MemoryStore {
     /// Checks events before anything is written: all or none.
     fn checked<E: ToEvent>(&self, events: &[E]) -> Result<Vec<Event>, StoreError> {
         let mut checked = Vec::with_capacity(events.len());
@@ -123,12 +128,10 @@ impl Memory {
     }
 }
 
-impl Outbox for Memory {
-    type Tx<'t> = MemoryTx;
-
+impl Outbox<MemoryTx> for MemoryStore {
     fn append<E: ToEvent + Sync>(
         &self,
-        tx: &mut Self::Tx<'_>,
+        tx: &mut MemoryTx,
         event: &E,
     ) -> impl Future<Output = Result<Appended, StoreError>> + Send {
         let checked = self.checked(std::slice::from_ref(event)).map(|events| self.add(tx, events));
@@ -137,7 +140,7 @@ impl Outbox for Memory {
 
     fn append_many<E: ToEvent + Sync>(
         &self,
-        tx: &mut Self::Tx<'_>,
+        tx: &mut MemoryTx,
         events: &[E],
     ) -> impl Future<Output = Result<Appended, StoreError>> + Send {
         let checked = self.checked(events).map(|events| self.add(tx, events));
@@ -146,17 +149,19 @@ impl Outbox for Memory {
 
     async fn append_once<E: ToEvent + Sync>(
         &self,
-        tx: &mut Self::Tx<'_>,
-        once: &str,
+        tx: &mut MemoryTx,
+        idempotency_key: &str,
         event: &E,
     ) -> Result<Appended, StoreError> {
-        if once.is_empty() || once.len() > ONCE_BYTES_MAX {
-            let message =
-                format!("the word of append_once is {} bytes, it must have 1 to {ONCE_BYTES_MAX}", once.len());
-            return Err(StoreError::new(StoreErrorKind::Invalid, "append_once", message).hint("give a shorter word"));
+        if idempotency_key.is_empty() || idempotency_key.len() > IDEMPOTENCY_KEY_BYTES_MAX {
+            let message = format!(
+                "the idempotency key is {} bytes, it must be 1 to {IDEMPOTENCY_KEY_BYTES_MAX}",
+                idempotency_key.len()
+            );
+            return Err(StoreError::new(StoreErrorKind::Invalid, "append_once", message).hint("give a shorter one"));
         }
         let events = self.checked(std::slice::from_ref(event))?;
-        if tx.claim(Claim::Once(once.to_owned())).await {
+        if tx.claim(Claim::IdempotencyKey(idempotency_key.to_owned())).await {
             Ok(self.add(tx, events))
         } else {
             Ok(Appended::new(Vec::new(), self.inner.wake.clone()))

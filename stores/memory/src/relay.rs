@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use postroom_core::{LaneTerm, RelayIdentity, RouteDefinition, RouteHealth};
+use postroom_core::{LaneTerm, RelayIdentity, RouteHealth, RouteSpec};
 
 #[derive(Debug)]
 pub(crate) struct Relay {
@@ -20,7 +20,7 @@ pub(crate) struct Relay {
 /// One route as one relay serves it.
 #[derive(Debug)]
 pub(crate) struct Serving {
-    pub(crate) definition: RouteDefinition,
+    pub(crate) definition: RouteSpec,
     pub(crate) health: RouteHealth,
     /// Lanes it believes to own: what of these is no longer so is *lost*.
     pub(crate) owned: Vec<LaneTerm>,

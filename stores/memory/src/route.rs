@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use postroom_core::{RelayIdentity, RouteDefinition, RouteHealth, Start, StoreError, StoreErrorKind, valid_name};
+use postroom_core::{Pause, RelayIdentity, RouteHealth, RouteSpec, StartFrom, StoreError, StoreErrorKind, valid_name};
 
 use crate::lane::Lane;
 use crate::log::{Log, Row};
@@ -16,17 +16,19 @@ const SILENT_MAX: Duration = Duration::from_hours(24);
 
 #[derive(Debug)]
 pub(crate) struct Route {
-    pub(crate) definition: RouteDefinition,
+    pub(crate) definition: RouteSpec,
     pub(crate) registered_at: Timestamp,
     /// Who paused it.
-    pub(crate) paused_by: Option<String>,
+    pub(crate) pause: Option<Pause>,
+    /// When an operator last asked to try the destination now.
+    pub(crate) probe_at: Option<Timestamp>,
     pub(crate) lanes: Vec<Lane>,
     pub(crate) pace: Pace,
     /// What it did, by minutes since 1970.
     pub(crate) minutes: BTreeMap<i64, Sums>,
 }
 
-/// What a route did in a minute.
+/// Throughput of a route in a minute.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sums {
     pub(crate) delivered: u64,
@@ -35,12 +37,12 @@ pub(crate) struct Sums {
 }
 
 impl Route {
-    pub(crate) fn new(definition: RouteDefinition, log: &Log, lanes: usize, now: Timestamp) -> Self {
+    pub(crate) fn new(definition: RouteSpec, log: &Log, lanes: usize, now: Timestamp) -> Self {
         let start = match definition.start {
-            Start::Now => log.last(),
-            Start::Beginning => 0,
+            StartFrom::Now => log.last(),
+            StartFrom::Beginning => 0,
             // Everything before the first row of that time or later; rows that are yet to come are looked at one by one.
-            Start::At(time) => {
+            StartFrom::At(time) => {
                 let first = log.iter().find(|(_, row)| row.appended_at >= time);
                 first.map_or(log.last(), |(number, _)| number - 1)
             }
@@ -50,17 +52,25 @@ impl Route {
             Lane::starting_after(start, base)
         };
         let lanes = (0..lanes).map(lane).collect();
-        Self { definition, registered_at: now, paused_by: None, lanes, pace: Pace::default(), minutes: BTreeMap::new() }
+        Self {
+            definition,
+            registered_at: now,
+            pause: None,
+            probe_at: None,
+            lanes,
+            pace: Pace::default(),
+            minutes: BTreeMap::new(),
+        }
     }
 
     /// Whether the event of this row is to go to this route.
-    pub(crate) fn wants(definition: &RouteDefinition, row: &Row) -> bool {
+    pub(crate) fn wants(definition: &RouteSpec, row: &Row) -> bool {
         !Self::is_before(definition, row) && definition.filter.matches(&row.event)
     }
 
     /// Whether the row was appended before the time at which the route starts.
-    pub(crate) fn is_before(definition: &RouteDefinition, row: &Row) -> bool {
-        matches!(definition.start, Start::At(time) if row.appended_at < time)
+    pub(crate) fn is_before(definition: &RouteSpec, row: &Row) -> bool {
+        matches!(definition.start, StartFrom::At(time) if row.appended_at < time)
     }
 }
 
@@ -91,7 +101,7 @@ impl Pace {
 
 impl State {
     /// Registers the route if it is new; says whether it was.
-    pub(crate) fn register(&mut self, definition: &RouteDefinition, now: Timestamp) -> Result<bool, StoreError> {
+    pub(crate) fn register(&mut self, definition: &RouteSpec, now: Timestamp) -> Result<bool, StoreError> {
         check_name(&definition.name)?;
         if self.routes.contains_key(&definition.name) {
             return Ok(false);
@@ -105,7 +115,7 @@ impl State {
     pub(crate) fn join(
         &mut self,
         relay: &RelayIdentity,
-        definition: &RouteDefinition,
+        definition: &RouteSpec,
         now: Timestamp,
         elapsed: Duration,
     ) -> Result<(), StoreError> {
@@ -125,7 +135,7 @@ impl State {
             && !agree(&route.definition, definition)
         {
             let start = route.definition.start;
-            route.definition = RouteDefinition { start, ..definition.clone() };
+            route.definition = RouteSpec { start, ..definition.clone() };
             self.record(now, &relay.name, "route.change", name, 0, None);
         }
         // A relay that comes back under its name replaces what a crash has left of it; others are shown for a while.
@@ -164,6 +174,6 @@ pub(crate) fn check_name(name: &str) -> Result<(), StoreError> {
 }
 
 /// Whether two definitions of a route mean the same from now on; where it once started no longer matters.
-fn agree(one: &RouteDefinition, other: &RouteDefinition) -> bool {
-    *one == RouteDefinition { start: one.start, ..other.clone() }
+fn agree(one: &RouteSpec, other: &RouteSpec) -> bool {
+    *one == RouteSpec { start: one.start, ..other.clone() }
 }

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use postroom_core::{
-    Budget, Ear, LaneTerm, Lease, RelayIdentity, RouteDefinition, RouteHealth, Settlement, Source, Standing,
-    StoreError, Take, Verdict, share_lanes,
+    Budget, Failure, LaneTerm, Lease, Notified, Ownership, RelayIdentity, RouteHealth, RouteSpec, Settlement, Source,
+    StoreError, Take, Verdict, disabled_by, share_lanes,
 };
 
-use crate::Memory;
+use crate::MemoryStore;
+use crate::batch::BatchBuilder;
 use crate::delivery::Rules;
-use crate::hand::Hand;
 use crate::relay::live;
 use crate::route::{Route, Sums};
 use crate::state::{State, no_route};
@@ -24,15 +24,15 @@ const LOOKS_PER_ROW: usize = 16;
 
 #[derive(Debug)]
 pub(crate) struct MemorySource {
-    store: Memory,
+    store: MemoryStore,
     relay: RelayIdentity,
-    definition: RouteDefinition,
+    definition: RouteSpec,
     // Which lane goes first; moves on with every take, so that none starves.
     turn: AtomicUsize,
 }
 
 impl MemorySource {
-    pub(crate) fn new(store: Memory, relay: RelayIdentity, definition: RouteDefinition) -> Self {
+    pub(crate) fn new(store: MemoryStore, relay: RelayIdentity, definition: RouteSpec) -> Self {
         Self { store, relay, definition, turn: AtomicUsize::new(0) }
     }
 
@@ -45,13 +45,13 @@ impl MemorySource {
     }
 
     /// Gives up recalled lanes that are empty, and says how things stand.
-    fn standing(&self, state: &mut State) -> Result<Standing, StoreError> {
+    fn ownership(&self, state: &mut State) -> Result<Ownership, StoreError> {
         let boot = self.relay.boot.as_str();
         let route = state.routes.get_mut(self.name()).ok_or_else(|| no_route(self.name(), "look at lanes"))?;
         let live = live(&state.relays, self.name(), self.elapsed());
         let mine_alone = matches!(live[..], [only] if only == boot);
         let shared = if mine_alone { Vec::new() } else { share_lanes(route.lanes.len(), &live) };
-        let mut standing = Standing { paused: route.paused_by.is_some(), ..Standing::default() };
+        let mut ownership = Ownership { paused: route.pause.is_some(), ..Ownership::default() };
         let mut owned = Vec::new();
         for (number, lane) in (0..).zip(&mut route.lanes) {
             if lane.holder.as_deref() != Some(boot) {
@@ -63,11 +63,11 @@ impl MemorySource {
                     lane.vacate();
                     continue;
                 }
-                standing.recalled.push(ours);
+                ownership.recalled.push(ours);
             }
             owned.push(ours);
         }
-        standing.lanes = owned.len();
+        ownership.lanes = owned.len();
         if let Some(serving) = state.relays.get_mut(boot).and_then(|relay| relay.serves.get_mut(&self.definition.name))
         {
             let gone = |old: &LaneTerm| {
@@ -75,10 +75,10 @@ impl MemorySource {
                 // Given up by ourselves leaves no holder under the same term; anything else was taken from us.
                 !owned.contains(old) && (lane.holder.is_some() || lane.term != old.term)
             };
-            standing.lost = serving.owned.iter().copied().filter(gone).collect();
+            ownership.lost = serving.owned.iter().copied().filter(gone).collect();
             serving.owned = owned;
         }
-        Ok(standing)
+        Ok(ownership)
     }
 
     /// Takes every lane that should be ours and that no live relay holds; none while our own heartbeat is late.
@@ -121,45 +121,45 @@ impl Source for MemorySource {
             .relays
             .get(&self.relay.boot)
             .is_some_and(|relay| relay.is_alive(self.elapsed()) && relay.serves.contains_key(&self.definition.name));
-        let before = self.standing(state)?;
+        let before = self.ownership(state)?;
         let taken_over = self.acquire(state)?;
-        let mut standing = self.standing(state)?;
-        standing.lost.extend(before.lost);
+        let mut ownership = self.ownership(state)?;
+        ownership.lost.extend(before.lost);
         let State { log, routes, handles, .. } = state;
         let route = routes.get_mut(self.name()).ok_or_else(|| no_route(self.name(), "take"))?;
-        let mut hand = Hand { log, handles, now, budget, bytes: 0, full: false, deliveries: Vec::new() };
+        let mut batch = BatchBuilder { log, handles, now, budget, bytes: 0, full: false, deliveries: Vec::new() };
         let Route { definition, lanes, .. } = route;
-        // Without a heartbeat in time whatever we hand out may be somebody else's a moment later.
-        let is_open = |n: &usize| alive && !standing.paused && lanes[*n].holder.as_deref() == Some(&self.relay.boot);
+        // Without a heartbeat in time whatever we batch out may be somebody else's a moment later.
+        let is_open = |n: &usize| alive && !ownership.paused && lanes[*n].holder.as_deref() == Some(&self.relay.boot);
         let mine: Vec<(usize, LaneTerm)> = in_turn(lanes.len(), turn)
             .filter(is_open)
             .map(|n| (n, LaneTerm { lane: u32::try_from(n).unwrap_or_default(), term: lanes[n].term }))
-            .filter(|(_, lane)| !standing.recalled.contains(lane))
+            .filter(|(_, lane)| !ownership.recalled.contains(lane))
             .collect();
         for (n, term) in &mine {
-            hand.again(&mut lanes[*n], *term);
+            batch.again(&mut lanes[*n], *term);
         }
         // Due rows get half of the room, rounded up every other time, and what fresh ones leave.
-        let mut share = usize::midpoint(budget.rows.saturating_sub(hand.deliveries.len()), turn % 2);
+        let mut share = usize::midpoint(budget.rows.saturating_sub(batch.deliveries.len()), turn % 2);
         for (n, term) in &mine {
-            hand.due(&mut lanes[*n], *term, &mut share);
+            batch.due(&mut lanes[*n], *term, &mut share);
         }
         let mut looks = budget.rows.saturating_mul(LOOKS_PER_ROW);
         for (n, term) in &mine {
-            hand.fresh(&mut lanes[*n], *term, definition, &mut looks);
+            batch.fresh(&mut lanes[*n], *term, definition, &mut looks);
         }
         share = usize::MAX;
         for (n, term) in &mine {
-            hand.due(&mut lanes[*n], *term, &mut share);
+            batch.due(&mut lanes[*n], *term, &mut share);
         }
         // Of our own lanes only: nobody should hurry for what he cannot take.
         let next = mine.iter().filter_map(|(n, _)| lanes[*n].due.first().map(|(due, _)| *due)).min();
         let next_due = next.map(|due| due.duration_since(now).try_into().unwrap_or_default());
         let retrying = lanes.iter().any(|lane| lane.retrying > 0);
-        Ok(Take { more: hand.full, deliveries: hand.deliveries, next_due, retrying, taken_over, standing })
+        Ok(Take { more: batch.full, deliveries: batch.deliveries, next_due, retrying, taken_over, ownership })
     }
 
-    async fn settle(&self, settlements: &[Settlement]) -> Result<Standing, StoreError> {
+    async fn settle(&self, settlements: &[Settlement]) -> Result<Ownership, StoreError> {
         let (now, elapsed) = (self.store.now(), self.elapsed());
         let mut guard = self.store.lock();
         let state = &mut *guard;
@@ -192,32 +192,33 @@ impl Source for MemorySource {
             minute.retried += sums.retried;
             minute.dead += sums.dead;
         }
-        let mut standing = self.standing(state)?;
-        lost.retain(|lane| !standing.lost.contains(lane));
-        standing.lost.extend(lost);
-        Ok(standing)
+        let mut ownership = self.ownership(state)?;
+        lost.retain(|lane| !ownership.lost.contains(lane));
+        ownership.lost.extend(lost);
+        Ok(ownership)
     }
 
     async fn renew(&self, health: &RouteHealth) -> Result<Lease, StoreError> {
         let (now, elapsed) = (self.store.now(), self.elapsed());
         let mut guard = self.store.lock();
         let state = &mut *guard;
-        let standing = match state.relays.get_mut(&self.relay.boot) {
+        let ownership = match state.relays.get_mut(&self.relay.boot) {
             Some(relay) if relay.serves.contains_key(&self.definition.name) => {
                 relay.seen_at = now;
                 relay.alive_until = elapsed + self.relay.lease;
                 if let Some(serving) = relay.serves.get_mut(&self.definition.name) {
                     serving.health = health.clone();
                 }
-                self.standing(state)?
+                self.ownership(state)?
             }
             // It was forgotten after a long silence: it joins again, with nothing in its hands.
             _ => {
                 state.join(&self.relay, &self.definition, now, elapsed)?;
-                self.standing(state)?
+                self.ownership(state)?
             }
         };
-        Ok(Lease { valid_for: self.relay.lease, standing })
+        let probe_asked = state.routes.get(&self.definition.name).and_then(|route| route.probe_at);
+        Ok(Lease { valid_for: self.relay.lease, ownership, probe_asked })
     }
 
     async fn release(&self) -> Result<(), StoreError> {
@@ -239,8 +240,17 @@ impl Source for MemorySource {
         Ok(())
     }
 
-    fn ear(&self) -> Ear {
-        self.store.inner.wake.listen()
+    async fn disable(&self, failure: &Failure) -> Result<(), StoreError> {
+        let now = self.store.now();
+        self.store.lock().pause(self.name(), &disabled_by(failure), now).map(drop)
+    }
+
+    async fn is_drained(&self) -> Result<bool, StoreError> {
+        Ok(self.store.lock().is_drained(self.name(), self.store.now()))
+    }
+
+    fn notified(&self) -> Notified {
+        self.store.inner.wake.notified()
     }
 }
 

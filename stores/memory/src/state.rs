@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use jiff::Timestamp;
-use postroom_core::view::ActionRow;
-use postroom_core::{StoreError, StoreErrorKind, TokenRow};
+use postroom_admin::TokenRow;
+use postroom_admin::view::AuditRow;
+use postroom_core::{StoreError, StoreErrorKind};
 
-use crate::desk::Replay;
+use crate::admin::Replay;
 use crate::inbox::Accepted;
 use crate::log::Log;
 use crate::relay::Relay;
@@ -23,10 +24,10 @@ pub(crate) struct State {
     pub(crate) relays: BTreeMap<String, Relay>,
     pub(crate) inbox: BTreeMap<Accepted, Timestamp>,
     /// Words of `append_once`.
-    pub(crate) once: BTreeMap<String, Timestamp>,
+    pub(crate) idempotency_keys: BTreeMap<String, Timestamp>,
     /// What open transactions have inserted that must be there once: claim → transaction.
     pub(crate) claims: HashMap<Claim, u64>,
-    pub(crate) actions: Vec<ActionRow>,
+    pub(crate) actions: Vec<AuditRow>,
     /// By name.
     pub(crate) tokens: BTreeMap<String, TokenRow>,
     /// Oldest first.
@@ -39,7 +40,7 @@ pub(crate) struct State {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Claim {
     Accepted(Accepted),
-    Once(String),
+    IdempotencyKey(String),
 }
 
 impl State {
@@ -51,7 +52,7 @@ impl State {
             routes: BTreeMap::new(),
             relays: BTreeMap::new(),
             inbox: BTreeMap::new(),
-            once: BTreeMap::new(),
+            idempotency_keys: BTreeMap::new(),
             claims: HashMap::new(),
             actions: Vec::new(),
             tokens: BTreeMap::new(),
@@ -75,7 +76,7 @@ impl State {
         count: u64,
         reason: Option<&str>,
     ) {
-        self.actions.push(ActionRow {
+        self.actions.push(AuditRow {
             store: self.name.clone(),
             number: i64::try_from(self.actions.len()).unwrap_or(i64::MAX).saturating_add(1),
             at,

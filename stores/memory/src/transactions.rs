@@ -2,9 +2,9 @@
 
 use postroom_core::{StoreError, Transactions};
 
-use crate::{Memory, MemoryTx};
+use crate::{MemoryStore, MemoryTx};
 
-impl Transactions for Memory {
+impl Transactions for MemoryStore {
     type Tx = MemoryTx;
 
     async fn begin(&self) -> Result<Self::Tx, StoreError> {

@@ -2,30 +2,34 @@
 
 use std::sync::Arc;
 
+use postroom_conformance::changed;
 use postroom_conformance::stores::StoreHarness;
-use postroom_memory::{Memory, MemoryOptions, MemoryTx};
+use postroom_memory::{MemoryOptions, MemoryStore, MemoryTx};
 use postroom_testing::ManualClock;
 
 struct Harness<const LANES: u32> {
-    store: Memory,
+    store: MemoryStore,
     clock: ManualClock,
 }
 
 impl<const LANES: u32> StoreHarness for Harness<LANES> {
     type Tx = MemoryTx;
-    type Store = Memory;
+    type Store = MemoryStore;
 
     async fn fresh() -> Self {
         let clock = ManualClock::new();
-        let options = MemoryOptions { lanes: LANES, clock: Arc::new(clock.clone()), ..MemoryOptions::default() };
-        Self { store: Memory::with(options), clock }
+        let options = changed(MemoryOptions::default(), |o| {
+            o.lanes = LANES;
+            o.clock = Arc::new(clock.clone());
+        });
+        Self { store: MemoryStore::with(options), clock }
     }
 
-    fn store(&self) -> &Memory {
+    fn store(&self) -> &MemoryStore {
         &self.store
     }
 
-    async fn reopen(&self) -> Memory {
+    async fn reopen(&self) -> MemoryStore {
         self.store.clone()
     }
 

@@ -2,22 +2,23 @@
 
 use std::time::{Duration, Instant};
 
+use postroom_admin::{ManagedStore as _, Verify};
 use postroom_core::{
-    Budget, Delivery, Desk, Event, Receipt, RelayIdentity, RouteDefinition, Settlement, Start, Store, Verdict,
+    Budget, Delivery, Event, Receipt, RelayIdentity, RouteSpec, Settlement, StartFrom, Store, Verdict,
 };
-use postroom_memory::Memory;
+use postroom_memory::MemoryStore;
 
 const EVENTS: usize = 100_000;
 
 #[tokio::test]
 async fn a_long_log_is_taken_and_settled_to_the_end_and_the_audit_agrees() {
-    let store = Memory::new();
+    let store = MemoryStore::new();
     let events: Vec<Event> =
         (0..EVENTS).map(|n| Event::new("order.placed").key(format!("order-{}", n % 1000))).collect();
-    store.desk().append(&events).await.unwrap();
+    store.admin().append(&events).await.unwrap();
     let relay =
         RelayIdentity { name: "r".into(), boot: "b".into(), version: "0".into(), lease: Duration::from_secs(30) };
-    let route = RouteDefinition { start: Start::Beginning, ..RouteDefinition::new("all") };
+    let route = RouteSpec { start: StartFrom::Beginning, ..RouteSpec::new("all") };
     let source = store.source(&relay, &route).await.unwrap();
 
     let started = Instant::now();
@@ -39,6 +40,6 @@ async fn a_long_log_is_taken_and_settled_to_the_end_and_the_audit_agrees() {
     let took = started.elapsed();
 
     assert_eq!(delivered, EVENTS);
-    assert!(store.audit().await.unwrap().iter().all(|row| row.differences.is_empty()));
+    assert!(store.verify().await.unwrap().iter().all(|row| row.differences.is_empty()));
     println!("{:.0} deliveries/s through take and settle", EVENTS as f64 / took.as_secs_f64());
 }

@@ -10,11 +10,14 @@ begin
 end $$;
 
 -- Says what is wrong with an event, if anything is. Asked when it is not plainly right: short, nothing empty, nothing odd.
+-- The limit of payloads is that of the configuration which `store migrate up` saw last.
 create function postroom.check_event(
   type text, id text, key text, aggregate_type text, aggregate_id text, tenant text, correlation_id text,
-  causation_id text, headers jsonb, attributes jsonb, has_payload boolean
+  causation_id text, headers jsonb, attributes jsonb, payload_bytes int
 ) returns void language plpgsql as $$
-declare f record;
+declare
+  f record;
+  most int8;
 begin
   for f in select * from (values
     ('type', coalesce(type, ''), 255), ('id', id, 64), ('key', key, 512), ('aggregate_type', aggregate_type, 255),
@@ -35,9 +38,21 @@ begin
   if jsonb_typeof(headers) <> 'object' or jsonb_typeof(attributes) <> 'object' then
     raise exception 'event headers and attributes must be JSON objects' using errcode = 'invalid_parameter_value';
   end if;
-  if not has_payload then
+  if payload_bytes is null then
     raise exception 'event payload is null' using errcode = 'null_value_not_allowed',
       hint = 'an event without data has the JSON payload null, which is the default';
+  end if;
+  most := (select sum(octet_length(h.key) + octet_length(h.value))
+    from (select * from jsonb_each_text(headers) union all select * from jsonb_each_text(attributes)) h);
+  if most > 65536 then
+    raise exception 'event headers and attributes are % bytes, the limit is 65536', most
+      using errcode = 'program_limit_exceeded', hint = 'put data into the payload';
+  end if;
+  select value::int8 into most from postroom.meta where name = 'payload_max';
+  if payload_bytes > most then
+    raise exception 'event payload is % bytes, the limit is %', payload_bytes, most
+      using errcode = 'program_limit_exceeded',
+        hint = 'store the data elsewhere and send its address, or raise limits.payload and run postroom store migrate up';
   end if;
 end $$;
 
@@ -59,15 +74,16 @@ begin
       and type is not null and payload is not null and octet_length(name) <= 64
       and octet_length(concat(type, key, aggregate_type, aggregate_id, tenant, correlation_id, causation_id)) <= 255
       and concat(type, name, key, aggregate_type, aggregate_id, tenant, correlation_id, causation_id) !~ '[[:cntrl:]]'
-      and jsonb_typeof(headers) = 'object' and jsonb_typeof(attributes) = 'object') is not true then
+      and jsonb_typeof(headers) = 'object' and jsonb_typeof(attributes) = 'object' and octet_length(payload::text) <= 32768
+      and octet_length(headers::text) + octet_length(attributes::text) <= 32768) is not true then
     perform postroom.check_event(type, name, key, aggregate_type, aggregate_id, tenant, correlation_id, causation_id, headers,
-      attributes, payload is not null);
+      attributes, octet_length(payload::text));
   end if;
   insert into postroom.log (
-    seg, lane, schema_version, tx, seq, occurred_at, appended_at, available_at, id, type, key, aggregate_type, aggregate_id,
+    partition, lane, schema_version, tx, seq, occurred_at, appended_at, available_at, id, type, key, aggregate_type, aggregate_id,
     tenant, content_type, headers, attributes, correlation_id, causation_id, payload
   ) values (
-    date_part('epoch', at)::int8 / {segment} % {leaves},
+    date_part('epoch', at)::int8 / {segment} % {partitions},
     (hashtextextended(coalesce(key, aggregate_id, name), 0) & 9223372036854775807) % {lanes},
     coalesce(schema_version, 1), x, nextval('postroom.log_seq'), coalesce(occurred_at, at), at, available_at, name, type, key,
     aggregate_type, aggregate_id, tenant, null, nullif(headers, '{}'), nullif(attributes, '{}'),
@@ -99,15 +115,16 @@ begin
       and type is not null and payload is not null and octet_length(name) <= 64
       and octet_length(concat(type, key, aggregate_type, aggregate_id, tenant, correlation_id, causation_id)) <= 255
       and concat(type, name, key, aggregate_type, aggregate_id, tenant, correlation_id, causation_id) !~ '[[:cntrl:]]'
-      and jsonb_typeof(headers) = 'object' and jsonb_typeof(attributes) = 'object') is not true then
+      and jsonb_typeof(headers) = 'object' and jsonb_typeof(attributes) = 'object' and octet_length(payload) <= 32768
+      and octet_length(headers::text) + octet_length(attributes::text) <= 32768) is not true then
     perform postroom.check_event(type, name, key, aggregate_type, aggregate_id, tenant, correlation_id, causation_id, headers,
-      attributes, payload is not null);
+      attributes, octet_length(payload));
   end if;
   insert into postroom.log (
-    seg, lane, schema_version, tx, seq, occurred_at, appended_at, available_at, id, type, key, aggregate_type, aggregate_id,
+    partition, lane, schema_version, tx, seq, occurred_at, appended_at, available_at, id, type, key, aggregate_type, aggregate_id,
     tenant, content_type, headers, attributes, correlation_id, causation_id, payload
   ) values (
-    date_part('epoch', at)::int8 / {segment} % {leaves},
+    date_part('epoch', at)::int8 / {segment} % {partitions},
     (hashtextextended(coalesce(key, aggregate_id, name), 0) & 9223372036854775807) % {lanes},
     coalesce(schema_version, 1), x, nextval('postroom.log_seq'), coalesce(occurred_at, at), at, available_at, name, type, key,
     aggregate_type, aggregate_id, tenant, nullif(content_type, 'application/json'), nullif(headers, '{}'), nullif(attributes, '{}'),
@@ -144,9 +161,9 @@ begin
   end loop;
 end $$;
 
--- Null when `once` is already there: a repeated request is harmless.
+-- Null when `idempotency_key` is already there: a repeated request is harmless.
 create function postroom.append_once(
-  once text,
+  idempotency_key text,
   type text, key text default null, payload json default 'null', id text default null, aggregate_type text default null,
   aggregate_id text default null, tenant text default null, headers jsonb default '{}', attributes jsonb default '{}',
   correlation_id text default null, causation_id text default null, schema_version int default 1,
@@ -156,11 +173,11 @@ create function postroom.append_once(
 declare
   x int8 := pg_current_xact_id()::text::int8;
 begin
-  if (octet_length(once) between 1 and 255) is not true then
-    raise exception 'the word of append_once is % bytes, it must be 1 to 255', coalesce(octet_length(once), 0)
+  if (octet_length(idempotency_key) between 1 and 255) is not true then
+    raise exception 'the idempotency key is % bytes, it must be 1 to 255', coalesce(octet_length(idempotency_key), 0)
       using errcode = 'invalid_parameter_value', hint = 'use the id of the request that must not be repeated';
   end if;
-  insert into postroom.append_key (word) values (once) on conflict do nothing;
+  insert into postroom.append_key (idempotency_key) values (idempotency_key) on conflict do nothing;
   if not found then
     return null;
   end if;

@@ -2,8 +2,8 @@
 drop function if exists postroom.append, postroom.append_bytes, postroom.append_many, postroom.append_once,
   postroom.append_ordered, postroom.accept, postroom.uuid7, postroom.check_event;
 drop view postroom.event;
-drop table postroom.lane, postroom.route, postroom.relay, postroom.checkpoint, postroom.delivery, postroom.attempt,
-  postroom.inbox, postroom.audit, postroom.stat, postroom.append_key, postroom.truncated, postroom.evacuated,
+drop table postroom.lane, postroom.route, postroom.checkpoint, postroom.delivery, postroom.attempt,
+  postroom.inbox, postroom.append_key, postroom.truncated, postroom.evacuated,
   postroom.receipt, postroom.log, postroom.meta;
 drop sequence postroom.log_seq;
 do $$ begin

@@ -1,5 +1,5 @@
 -- The native log and everything a relay, a consumer and an operator keep beside it.
--- `postroom` stands for the configured schema; lanes, leaves and the length of a segment are fixed here, at install.
+-- `postroom` stands for the configured schema; lanes, partitions and the length of a segment are fixed here, at install.
 
 create schema if not exists {schema};
 
@@ -11,11 +11,11 @@ create table postroom.meta (
 -- One sequence for all lanes. Cache 1: with more, two sessions would hand out numbers out of order.
 create sequence postroom.log_seq as bigint cache 1;
 
--- Insert-only. A ring of leaves by time: in operation nothing is created or dropped, space comes back by truncating a leaf.
+-- Insert-only. Partitioned by time: in operation nothing is created or dropped, space comes back by truncating a partition.
 -- tx is the inserting transaction; it is taken before the number, which makes the position rule exact.
 -- Null headers and attributes are none; a null content_type is application/json. Fixed widths first, to save padding.
 create table postroom.log (
-  seg            int2 not null,
+  partition            int2 not null,
   lane           int2 not null,
   schema_version int4 not null default 1,
   tx             int8 not null,
@@ -35,14 +35,14 @@ create table postroom.log (
   correlation_id text,
   causation_id   text,
   payload        bytea not null
-) partition by list (seg);
+) partition by list (partition);
 
--- What an open delivery still needs of a leaf that was truncated.
+-- What an open delivery still needs of a partition that was truncated.
 create table postroom.evacuated (like postroom.log including defaults, primary key (seq));
 
--- Where and when settled batches went; the same ring.
+-- Where and when settled batches went; partitioned alike. replay is the replay that sent them, if one did.
 create table postroom.receipt (
-  seg         int2 not null,
+  partition         int2 not null,
   lane        int2 not null,
   discarded   boolean not null default false,
   first       int8 not null,
@@ -50,11 +50,12 @@ create table postroom.receipt (
   at          timestamptz not null,
   route       text not null,
   ranges      int8multirange not null,
-  coordinates jsonb
-) partition by list (seg);
+  coordinates jsonb,
+  replay      text
+) partition by list (partition);
 
 do $$ begin
-  for i in 0 .. {leaves} - 1 loop
+  for i in 0 .. {partitions} - 1 loop
     -- Vacuumed after so many inserts: that summarises the BRIN indexes and lets counts skip the rows. (Left to
     -- autosummarize, a busy log fills the server's own with complaints.)
     execute format('create table postroom.log_%s partition of postroom.log for values in (%s)
@@ -66,10 +67,11 @@ do $$ begin
       with (pages_per_range = 32)', i, i);
     execute format('create table postroom.receipt_%s partition of postroom.receipt for values in (%s)', i, i);
     execute format('create index receipt_%s_first on postroom.receipt_%s (route, lane, first)', i, i);
+    execute format('create index receipt_%s_replay on postroom.receipt_%s (replay) where replay is not null', i, i);
   end loop;
 end $$;
 
--- Rows of truncated leaves, per lane.
+-- Rows of truncated partitions, per lane.
 create table postroom.truncated (
   lane int2 primary key,
   rows int8 not null default 0
@@ -89,7 +91,7 @@ create view postroom.event as
 
 -- Words of append_once. Old ones are found by block range, which new pages join when they are vacuumed.
 create table postroom.append_key (
-  word text primary key,
+  idempotency_key text primary key,
   at   timestamptz not null default clock_timestamp()
 ) with (autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 50000);
 create index append_key_at on postroom.append_key using brin (at);
@@ -103,24 +105,16 @@ create table postroom.route (
   start         text not null,
   start_at      timestamptz,
   registered_at timestamptz not null,
-  paused_by     text
-);
-
--- One heartbeat per boot of a relay; routes is an object of route name to health.
-create table postroom.relay (
-  boot        text primary key,
-  name        text not null,
-  version     text not null,
-  started_at  timestamptz not null,
-  seen_at     timestamptz not null,
-  alive_until timestamptz not null,
-  routes      jsonb not null default '{}'
+  paused_by     text,
+  paused_at     timestamptz,
+  pause_reason  text,
+  probe_at      timestamptz
 );
 
 -- Who holds which lane of a route. Whoever changes deliveries locks their lane here: its holder `for share` with its
 -- term, an operator `for no key update`. start_* is where the route began; discarded counts what operators removed.
 create table postroom.lane (
-  route         text not null references postroom.route (name),
+  route         text not null references postroom.route (name) on update cascade,
   lane          int2 not null,
   holder        text,
   term          int8 not null,
@@ -147,12 +141,13 @@ create table postroom.checkpoint (
   filtered  int8 not null default 0,
   parked    int8 not null default 0,
   recovered int8 not null default 0,
+  replayed  int8 not null default 0,
   at        timestamptz not null default clock_timestamp()
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
 create index checkpoint_newest on postroom.checkpoint (route, lane, term desc, id desc);
 
 -- Only what did not go straight through. due is null while blocked or dead. round counts how often a dead one was made
--- due again, so that its tries are told apart.
+-- due again, so that its tries are told apart; replayed_by is the replay that made it due.
 create table postroom.delivery (
   handle   bigint generated always as identity primary key,
   route    text not null,
@@ -167,7 +162,8 @@ create table postroom.delivery (
   round    int4 not null default 0,
   code     text,
   error    text,
-  since    timestamptz not null
+  since    timestamptz not null,
+  replayed_by text
 ) with (autovacuum_vacuum_scale_factor = 0.05);
 create unique index delivery_event on postroom.delivery (seq, route, replay);
 create index delivery_due on postroom.delivery (route, lane, due, seq) where due is not null;
@@ -176,6 +172,7 @@ create index delivery_key on postroom.delivery (route, key, state, seq) where bl
 -- either one to find the followers of a key.
 create index delivery_state on postroom.delivery (route, state, key, seq);
 create index delivery_dead on postroom.delivery (seq) where state = 'dead';
+create index delivery_replay on postroom.delivery (replayed_by, state) where replayed_by is not null;
 
 create table postroom.attempt (
   delivery int8 not null,
@@ -189,6 +186,7 @@ create table postroom.attempt (
   error    text not null,
   took_ms  int8 not null,
   handlers jsonb not null default '[]',
+  replay   text,
   primary key (delivery, round, attempt)
 );
 create index attempt_event on postroom.attempt (seq, route);
@@ -202,27 +200,9 @@ create table postroom.inbox (
 ) with (autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 50000);
 create index inbox_at on postroom.inbox using brin (accepted_at);
 
-create table postroom.audit (
-  number  bigint generated always as identity primary key,
-  at      timestamptz not null,
-  actor   text not null,
-  action  text not null,
-  subject text not null,
-  count   int8 not null default 0,
-  reason  text
-);
-
-create table postroom.stat (
-  route     text not null,
-  minute    timestamptz not null,
-  delivered int8 not null default 0,
-  retried   int8 not null default 0,
-  dead      int8 not null default 0,
-  primary key (route, minute)
-);
-
 insert into postroom.meta (name, value)
-values ('schema_version', '1'), ('lanes', '{lanes}'), ('leaves', '{leaves}'), ('segment', '{segment}'),
+values ('schema_version', '1'), ('lanes', '{lanes}'), ('partitions', '{partitions}'), ('segment', '{segment}'),
+  ('payload_max', '{payload_max}'),
   ('system_identifier', (select system_identifier::text from pg_control_system())),
   ('timeline', (select timeline_id::text from pg_control_checkpoint())),
   ('database', (select oid::text from pg_database where datname = current_database())),

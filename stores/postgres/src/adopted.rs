@@ -8,32 +8,35 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use postroom_adopted::layout::TableName;
-use postroom_adopted::{Columns, Dialect, Ground, Held, Rows, Statement};
-use postroom_core::StoreError;
+use postroom_admin::{Answer, Execute, Fault as Carried, Job};
+use postroom_adopted::mapping::TableName;
+use postroom_adopted::{Columns, Dialect, OpenTransaction, Rows, SqlExecutor, Statement};
+use postroom_core::{StoreError, Timestamp};
 use sqlx::postgres::PgRow;
 use sqlx::{AssertSqlSafe, Executor as _, Row as _};
 
+use crate::admin::backend::{carried, fault};
+use crate::clock::{Time, timestamp};
 use crate::database::{Database, Session, TablesOf};
 use crate::error::Fault;
 use crate::options::PostgresOptions;
 use crate::schema;
 
 pub use inbox::PostgresInbox;
-pub use states::PostgresStates;
+pub use states::PostgresStateGuard;
 
 /// Transactions held open at a time: others are delivered while one waits for its last verdict.
 const HOLDS_MAX: usize = 4;
 
-/// A PostgreSQL database with an adopted table in it.
+/// PostgreSQL database with an adopted table.
 #[derive(Debug)]
-pub struct PostgresGround {
+pub struct PostgresExecutor {
     db: Database,
     schema: String,
 }
 
-impl PostgresGround {
-    /// Finds the primary among the servers.
+impl PostgresExecutor {
+    /// Opens the database on the primary of the servers.
     pub async fn open(options: PostgresOptions) -> Result<Self, StoreError> {
         schema::check_name(&options.schema)?;
         Ok(Self { db: Database::open(&options, TablesOf::Application).await?, schema: options.schema })
@@ -41,7 +44,7 @@ impl PostgresGround {
 }
 
 #[async_trait]
-impl Ground for PostgresGround {
+impl SqlExecutor for PostgresExecutor {
     fn dialect(&self) -> Dialect {
         Dialect::Postgres
     }
@@ -85,6 +88,24 @@ impl Ground for PostgresGround {
         self.db.renew(operation, move |session| Box::pin(all(session, statements))).await
     }
 
+    async fn admin_read(&self, operation: &'static str, source: &str, job: Job) -> Result<Answer, StoreError> {
+        let source = source.to_owned();
+        self.db
+            .read(operation, move |session| {
+                Box::pin(async move { job(&mut AdoptedSession { session, source }).await.map_err(fault) })
+            })
+            .await
+    }
+
+    async fn admin_write(&self, operation: &'static str, source: &str, job: Job) -> Result<Answer, StoreError> {
+        let source = source.to_owned();
+        self.db
+            .write(operation, move |session| {
+                Box::pin(async move { job(&mut AdoptedSession { session, source }).await.map_err(fault) })
+            })
+            .await
+    }
+
     fn holds_max(&self) -> usize {
         // A pooler has few sessions, and others want some.
         if self.db.pooled { 1 } else { HOLDS_MAX }
@@ -95,27 +116,60 @@ impl Ground for PostgresGround {
         operation: &'static str,
         statement: Statement,
         idle_max: Duration,
-    ) -> Result<(Rows, Box<dyn Held>), StoreError> {
+    ) -> Result<(Rows, Box<dyn OpenTransaction>), StoreError> {
         let (rows, session) =
             self.db.hold(operation, idle_max, move |session| Box::pin(one(session, statement))).await?;
-        Ok((rows, Box::new(PostgresHeld { session, place: self.db.place.clone() })))
+        Ok((rows, Box::new(PostgresOpenTransaction { session, place: self.db.place.clone() })))
+    }
+}
+
+/// A session of an operator's work on an adopted table.
+struct AdoptedSession<'s> {
+    session: &'s mut Session,
+    source: String,
+}
+
+#[async_trait]
+impl Execute for AdoptedSession<'_> {
+    fn dialect(&self) -> Dialect {
+        self.session.dialect()
+    }
+
+    fn source(&self) -> &str {
+        &self.source
+    }
+
+    async fn fetch(&mut self, statement: postroom_admin::Statement) -> Result<Vec<postroom_admin::Row>, Carried> {
+        self.session.fetch(statement).await
+    }
+
+    async fn execute(&mut self, statement: postroom_admin::Statement) -> Result<u64, Carried> {
+        self.session.execute(statement).await
+    }
+}
+
+#[async_trait]
+impl postroom_admin::Session for AdoptedSession<'_> {
+    async fn now(&mut self) -> Result<Timestamp, Carried> {
+        let now = self.session.sql.scalar("select clock_timestamp()").fetch_one(&mut *self.session.conn).await;
+        now.map(|Time(now)| timestamp(now)).map_err(carried)
     }
 }
 
 /// A transaction that is held open. Dropped, its connection is closed, and the server rolls back.
 #[derive(Debug)]
-struct PostgresHeld {
+struct PostgresOpenTransaction {
     session: Session,
     place: String,
 }
 
 #[async_trait]
-impl Held for PostgresHeld {
+impl OpenTransaction for PostgresOpenTransaction {
     async fn run(
         self: Box<Self>,
         operation: &'static str,
         statement: Statement,
-    ) -> Result<(Rows, Box<dyn Held>), StoreError> {
+    ) -> Result<(Rows, Box<dyn OpenTransaction>), StoreError> {
         let Self { session, place } = *self;
         let (rows, session) = Database::go_on(session, operation, move |session| Box::pin(one(session, statement)))
             .await

@@ -5,44 +5,47 @@
 use std::sync::Arc;
 
 use postroom_core::{Appended, Outbox, StoreError, ToEvent};
-use sqlx::{PgConnection, Transaction};
+use sqlx::PgConnection;
 
 use crate::error::Fault;
 use crate::statement::{Statement, Value};
-use crate::store::Postgres;
+use crate::store::PostgresStore;
+use crate::tx::PostgresTransaction;
 
-impl Outbox for Postgres {
-    type Tx<'t> = Transaction<'t, sqlx::Postgres>;
-
-    async fn append<E: ToEvent + Sync>(&self, tx: &mut Self::Tx<'_>, event: &E) -> Result<Appended, StoreError> {
+impl<T: PostgresTransaction> Outbox<T> for PostgresStore {
+    async fn append<E: ToEvent + Sync>(&self, tx: &mut T, event: &E) -> Result<Appended, StoreError> {
         self.append_by(tx, self.statement(event)?).await
     }
 
-    async fn append_many<E: ToEvent + Sync>(
-        &self,
-        tx: &mut Self::Tx<'_>,
-        events: &[E],
-    ) -> Result<Appended, StoreError> {
+    async fn append_many<E: ToEvent + Sync>(&self, tx: &mut T, events: &[E]) -> Result<Appended, StoreError> {
         self.append_by(tx, self.statement_many(events)?).await
     }
 
     async fn append_once<E: ToEvent + Sync>(
         &self,
-        tx: &mut Self::Tx<'_>,
-        once: &str,
+        tx: &mut T,
+        idempotency_key: &str,
         event: &E,
     ) -> Result<Appended, StoreError> {
-        self.append_by(tx, self.statement_once(once, event)?).await
+        self.append_by(tx, self.statement_once(idempotency_key, event)?).await
     }
 }
 
-impl Postgres {
-    async fn append_by(&self, tx: &mut PgConnection, mut statement: Statement) -> Result<Appended, StoreError> {
+impl PostgresStore {
+    async fn append_by(
+        &self,
+        tx: &mut impl PostgresTransaction,
+        mut statement: Statement,
+    ) -> Result<Appended, StoreError> {
         if statement.ids.is_empty() {
             return Ok(self.appended(statement, 0));
         }
-        let rows = self.execute(tx, &mut statement, "append").await?;
-        Ok(self.appended(statement, rows))
+        let rows = self.execute(tx.connection(), &mut statement, "append").await?;
+        let appended = self.appended(statement, rows);
+        if !appended.ids().is_empty() {
+            tx.set_appended();
+        }
+        Ok(appended)
     }
 
     /// Executes a statement with its values, which are gone afterwards; gives back the number of rows.

@@ -5,10 +5,11 @@
 //! loses its connection, not only its caller.
 
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use postroom_core::{StoreError, StoreErrorKind};
+use postroom_core::{Diagnostic, StoreError, StoreErrorKind};
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{Executor, PgPool, Postgres, Transaction};
 use tokio::task::JoinError;
@@ -18,19 +19,19 @@ use crate::options::{Pooler, PostgresOptions};
 use crate::sql::Sql;
 use pool::{ACQUIRE_TIMEOUT, Lent, Pool, answers};
 
+mod connect;
 #[cfg(feature = "adopted")]
 mod held;
 mod pool;
-mod reach;
 
 /// Connections for callers and their transactions.
 const CALLERS_MAX: u32 = 16;
 /// Connections for relays and operators.
 const WORKERS_MAX: usize = 8;
-/// Connections of a store that is opened for looking, how long to wait for a free one, and how long a piece of work may take there.
-const LOOKERS_MAX: usize = 2;
-const LOOKERS_WAIT: Duration = Duration::from_secs(1);
-const LOOK_DEADLINE: Duration = Duration::from_secs(4);
+/// Connections of a store that is opened for admin connections, how long to wait for a free one, and how long a piece of work may take there.
+const ADMIN_SESSIONS_MAX: usize = 2;
+const ADMIN_ACQUIRE_TIMEOUT: Duration = Duration::from_secs(1);
+const ADMIN_DEADLINE: Duration = Duration::from_secs(4);
 /// How long a piece of work may take before its connection is given up.
 const DEADLINE: Duration = Duration::from_secs(20);
 /// The same for what counts or moves a whole log.
@@ -46,8 +47,8 @@ pub(crate) enum TablesOf {
     Application,
 }
 
-/// One piece of work on a session.
-pub(crate) type Work<'c, T> = Pin<Box<dyn Future<Output = Result<T, Fault>> + Send + 'c>>;
+/// Future of a unit of work on a session.
+pub(crate) type SessionFuture<'c, T> = Pin<Box<dyn Future<Output = Result<T, Fault>> + Send + 'c>>;
 
 /// A connection, with the SQL as it reads in this store.
 #[derive(Debug)]
@@ -63,16 +64,19 @@ pub(crate) struct Database {
     pub(crate) place: String,
     pub(crate) callers: PgPool,
     workers: Arc<Pool>,
+    /// The caller's pool, while no relay is served that needs connections of our own.
+    borrowed: Option<Arc<Pool>>,
+    serving: AtomicBool,
     /// One connection kept for renewals, so that a server without free ones does not cost us our lanes.
     keeper: Arc<Pool>,
     pub(crate) sql: Arc<Sql>,
-    servers: reach::Servers,
+    servers: connect::Servers,
     /// Whether a pooler gives each transaction another session.
     pub(crate) pooled: bool,
     /// Whether that was found out, and not told.
     pub(crate) pooled_by_probe: bool,
     /// Whether nothing may take long.
-    looking: bool,
+    for_admin: bool,
     doubt: Doubt,
 }
 
@@ -95,9 +99,14 @@ pub(crate) enum Kind {
 impl Database {
     /// Finds the primary among the servers, and out whether a pooler stands in front of it.
     pub(crate) async fn open(options: &PostgresOptions, of: TablesOf) -> Result<Self, StoreError> {
-        let servers = reach::Servers::parse(options)?;
-        let (connect, pooled) = servers.reach(options.pooler).await?;
-        let place = reach::place(&connect);
+        let (servers, (connect, pooled)) = if let Some(pool) = &options.pool {
+            connect::Servers::of_pool(pool, options.pooler).await?
+        } else {
+            let servers = connect::Servers::parse(options)?;
+            let reached = servers.reach(options.pooler).await?;
+            (servers, reached)
+        };
+        let place = connect::place(&connect);
         let doubt = Doubt::default();
         // Asking before every use would cost a round trip; a dead connection shows itself in the work's error, and only
         // those that were idle then are asked.
@@ -110,11 +119,16 @@ impl Database {
                 let trusted = trust.trusts(about.idle_for);
                 Box::pin(async move { Ok(trusted || answers(conn).await) })
             });
-        let ours = reach::ours(&connect, pooled, of, options.looking);
-        let (workers_max, patience) =
-            if options.looking { (LOOKERS_MAX, LOOKERS_WAIT) } else { (WORKERS_MAX, ACQUIRE_TIMEOUT) };
+        let ours = connect::ours(&connect, pooled, of, options.for_admin);
+        let (workers_max, patience) = if options.for_admin {
+            (ADMIN_SESSIONS_MAX, ADMIN_ACQUIRE_TIMEOUT)
+        } else {
+            (WORKERS_MAX, ACQUIRE_TIMEOUT)
+        };
         Ok(Self {
-            callers: callers.connect_lazy_with(connect),
+            callers: options.pool.clone().unwrap_or_else(|| callers.connect_lazy_with(connect)),
+            borrowed: options.pool.clone().map(|pool| Arc::new(Pool::of_callers(pool))),
+            serving: AtomicBool::new(false),
             workers: Arc::new(Pool::new(workers_max, patience, ours.clone(), doubt.clone())),
             keeper: Arc::new(Pool::new(1, patience, ours, doubt.clone())),
             sql: Arc::new(Sql::new(&options.schema, !pooled)),
@@ -122,9 +136,19 @@ impl Database {
             place,
             pooled,
             pooled_by_probe: pooled && options.pooler == Pooler::Auto,
-            looking: options.looking,
+            for_admin: options.for_admin,
             doubt,
         })
+    }
+
+    /// How our sessions travel to the server; `encrypted` is what the server says of ours.
+    pub(crate) fn travels(&self, encrypted: bool) -> Diagnostic {
+        connect::travels(&self.callers.connect_options(), encrypted)
+    }
+
+    /// A relay is served: from now on our own work has connections of its own.
+    pub(crate) fn serve(&self) {
+        self.serving.store(true, Ordering::Release);
     }
 
     /// A transaction of the caller's own.
@@ -158,7 +182,7 @@ impl Database {
     pub(crate) async fn read<T, F>(&self, operation: &'static str, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
-        F: for<'c> FnOnce(&'c mut Session) -> Work<'c, T> + Send + 'static,
+        F: for<'c> FnOnce(&'c mut Session) -> SessionFuture<'c, T> + Send + 'static,
     {
         self.explained(operation, self.run(&self.workers, Kind::Statements, operation, work).await)
     }
@@ -167,7 +191,7 @@ impl Database {
     pub(crate) async fn write<T, F>(&self, operation: &'static str, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
-        F: for<'c> FnOnce(&'c mut Session) -> Work<'c, T> + Send + 'static,
+        F: for<'c> FnOnce(&'c mut Session) -> SessionFuture<'c, T> + Send + 'static,
     {
         self.explained(operation, self.run(&self.workers, Kind::Transaction, operation, work).await)
     }
@@ -176,7 +200,7 @@ impl Database {
     pub(crate) async fn write_long<T, F>(&self, operation: &'static str, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
-        F: for<'c> FnOnce(&'c mut Session) -> Work<'c, T> + Send + 'static,
+        F: for<'c> FnOnce(&'c mut Session) -> SessionFuture<'c, T> + Send + 'static,
     {
         self.explained(operation, self.run(&self.workers, Kind::LongTransaction, operation, work).await)
     }
@@ -185,7 +209,7 @@ impl Database {
     pub(crate) async fn renew<T, F>(&self, operation: &'static str, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
-        F: for<'c> FnOnce(&'c mut Session) -> Work<'c, T> + Send + 'static,
+        F: for<'c> FnOnce(&'c mut Session) -> SessionFuture<'c, T> + Send + 'static,
     {
         self.explained(operation, self.run(&self.keeper, Kind::Renewal, operation, work).await)
     }
@@ -194,7 +218,7 @@ impl Database {
     pub(crate) async fn attempt<T, F>(&self, operation: &'static str, kind: Kind, work: F) -> Result<T, Fault>
     where
         T: Send + 'static,
-        F: for<'c> FnOnce(&'c mut Session) -> Work<'c, T> + Send + 'static,
+        F: for<'c> FnOnce(&'c mut Session) -> SessionFuture<'c, T> + Send + 'static,
     {
         self.run(&self.workers, kind, operation, work).await
     }
@@ -206,24 +230,27 @@ impl Database {
     async fn run<T, F>(&self, pool: &Arc<Pool>, kind: Kind, operation: &'static str, work: F) -> Result<T, Fault>
     where
         T: Send + 'static,
-        F: for<'c> FnOnce(&'c mut Session) -> Work<'c, T> + Send + 'static,
+        F: for<'c> FnOnce(&'c mut Session) -> SessionFuture<'c, T> + Send + 'static,
     {
-        let (pool, sql) = (Arc::clone(pool), Arc::clone(&self.sql));
+        let borrowed = self.borrowed.as_ref().filter(|_| !self.serving.load(Ordering::Acquire));
+        let (pool, sql) = (Arc::clone(borrowed.unwrap_or(pool)), Arc::clone(&self.sql));
+        // A session of the caller's has the caller's settings: ours go into the transaction, as behind a pooler.
+        let pooled = self.pooled || borrowed.is_some();
         let spare = (kind == Kind::Renewal).then(|| Arc::clone(&self.workers));
-        let looking = self.looking;
+        let for_admin = self.for_admin;
         let kind = match kind {
-            Kind::LongTransaction if looking => Kind::Transaction,
+            Kind::LongTransaction if for_admin => Kind::Transaction,
             kind => kind,
         };
-        let kind = if self.pooled && kind != Kind::LongTransaction { Kind::Pooled } else { kind };
+        let kind = if pooled && kind != Kind::LongTransaction { Kind::Pooled } else { kind };
         let task = tokio::spawn(async move {
             let mut session = Session { conn: acquire(&pool, spare.as_deref()).await?, sql };
             let deadline = match kind {
-                _ if looking => LOOK_DEADLINE,
+                _ if for_admin => ADMIN_DEADLINE,
                 Kind::LongTransaction => LONG_DEADLINE,
                 _ => DEADLINE,
             };
-            let done = tokio::time::timeout(deadline, on(&mut session, kind, looking, work)).await;
+            let done = tokio::time::timeout(deadline, on(&mut session, kind, for_admin, work)).await;
             let result = done.unwrap_or(Err(Fault::TimedOut));
             // After any other fault the next one starts with a clean connection.
             if matches!(&result, Ok(_) | Err(Fault::Store(_))) {
@@ -263,14 +290,14 @@ async fn acquire(pool: &Pool, spare: Option<&Pool>) -> Result<Lent, Fault> {
     }
 }
 
-async fn on<T, F>(session: &mut Session, kind: Kind, looking: bool, work: F) -> Result<T, Fault>
+async fn on<T, F>(session: &mut Session, kind: Kind, for_admin: bool, work: F) -> Result<T, Fault>
 where
-    F: for<'c> FnOnce(&'c mut Session) -> Work<'c, T>,
+    F: for<'c> FnOnce(&'c mut Session) -> SessionFuture<'c, T>,
 {
     if matches!(kind, Kind::Statements | Kind::Renewal) {
         return work(session).await;
     }
-    session.conn.execute(begin(kind, looking)).await?;
+    session.conn.execute(begin(kind, for_admin)).await?;
     ended(session, work).await
 }
 
@@ -278,15 +305,15 @@ where
 /// holder did.
 ///
 /// A pooler does not tell the server that a client has vanished, and session settings would stay with strangers: so every
-/// transaction says by itself how long it may stand idle. Direct sessions have that from [`reach::ours`].
-fn begin(kind: Kind, looking: bool) -> &'static str {
+/// transaction says by itself how long it may stand idle. Direct sessions have that from [`connect::ours`].
+fn begin(kind: Kind, for_admin: bool) -> &'static str {
     match kind {
         Kind::LongTransaction => {
             "begin isolation level read committed; set local jit = off; set local enable_seqscan = on; \
              set local statement_timeout = 0; set local lock_timeout = '10s'; \
              set local idle_in_transaction_session_timeout = '8s'; set local tcp_user_timeout = '10s'"
         }
-        Kind::Pooled if looking => {
+        Kind::Pooled if for_admin => {
             "begin isolation level read committed; set local jit = off; set local enable_seqscan = off; \
              set local statement_timeout = '2s'; set local lock_timeout = '2s'; set local max_parallel_workers_per_gather = 0; \
              set local idle_in_transaction_session_timeout = '8s'; set local tcp_user_timeout = '10s'"
@@ -303,7 +330,7 @@ fn begin(kind: Kind, looking: bool) -> &'static str {
 /// Runs the last work of a transaction, and commits it or rolls it back.
 async fn ended<T, F>(session: &mut Session, work: F) -> Result<T, Fault>
 where
-    F: for<'c> FnOnce(&'c mut Session) -> Work<'c, T>,
+    F: for<'c> FnOnce(&'c mut Session) -> SessionFuture<'c, T>,
 {
     match work(session).await {
         Ok(result) => {
@@ -335,7 +362,7 @@ pub(crate) fn joined<T>(result: Result<T, JoinError>, operation: &'static str) -
 
 #[cfg(test)]
 mod tests {
-    use postroom_conformance::servers::{Database as Fresh, Servers};
+    use postroom_testbed::{Database as Fresh, Servers};
     use sqlx::Row as _;
 
     use super::*;
@@ -363,10 +390,10 @@ mod tests {
         let (direct, pooled) =
             (PostgresOptions::new("main", fresh.url()), PostgresOptions::new("main", fresh.pgbouncer_url()));
         let pooled = pooled.pooler(Pooler::Transaction);
-        for options in [direct.clone(), direct.for_looking(), pooled.clone(), pooled.for_looking()] {
+        for options in [direct.clone(), direct.for_admin(), pooled.clone(), pooled.for_admin()] {
             let db = open(options.clone()).await;
-            let short = if options.looking { "2s 2s 8s 10000" } else { "19s 10s 8s 10000" };
-            let long = if options.looking { short } else { "0 10s 8s 10000" };
+            let short = if options.for_admin { "2s 2s 8s 10000" } else { "19s 10s 8s 10000" };
+            let long = if options.for_admin { short } else { "0 10s 8s 10000" };
             let show = "select concat_ws(' ', current_setting('statement_timeout'), current_setting('lock_timeout'), \
                         current_setting('idle_in_transaction_session_timeout'), current_setting('tcp_user_timeout'))";
             let ask = |session: &mut Session| session.sql.scalar::<String>(show);

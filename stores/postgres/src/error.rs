@@ -12,7 +12,7 @@ pub(crate) enum Fault {
     /// No answer came in time.
     TimedOut,
     /// The server was restarted, or is another one.
-    Moved,
+    ServerChanged,
     /// We said no.
     Store(StoreError),
 }
@@ -37,9 +37,12 @@ impl Fault {
             Self::Database(error) => explain(error, operation, place),
             Self::TimedOut => {
                 StoreError::new(StoreErrorKind::Unreachable, operation, format!("{place} did not answer in time"))
-                    .hint("look at the network between this machine and the database, and at the database's load")
+                    .hint(
+                        "look at the network between this machine and the database, at the database's load, and behind a pooler at \
+                         its pool size (PgBouncer: `default_pool_size`)",
+                    )
             }
-            Self::Moved => StoreError::new(
+            Self::ServerChanged => StoreError::new(
                 StoreErrorKind::Unreachable,
                 operation,
                 format!("{place} is another server than before"),
@@ -58,7 +61,7 @@ impl Fault {
         match self {
             Self::Store(error) => error.kind == StoreErrorKind::Unreachable,
             Self::Database(error) => state_of(error).is_none_or(|s| s.starts_with("57P") || NOT_PRIMARY.contains(&&*s)),
-            Self::Commit(_) | Self::TimedOut | Self::Moved => true,
+            Self::Commit(_) | Self::TimedOut | Self::ServerChanged => true,
         }
     }
 
@@ -69,7 +72,7 @@ impl Fault {
             // Nothing was sent.
             Self::Database(sqlx::Error::PoolTimedOut) => true,
             Self::Database(error) => state_of(error).is_some_and(|state| !state.starts_with("57P")),
-            Self::Commit(_) | Self::TimedOut | Self::Moved => false,
+            Self::Commit(_) | Self::TimedOut | Self::ServerChanged => false,
         }
     }
 }
@@ -102,12 +105,13 @@ fn explain(error: sqlx::Error, operation: &'static str, place: &str) -> StoreErr
         (sqlx::Error::PoolTimedOut, _) => (
             StoreErrorKind::Busy,
             format!("no connection to {place} became free in time"),
-            "look for transactions that stay open in this process, and at `max_connections`".to_owned(),
+            "look for transactions that stay open in this process, at `max_connections`, and behind a pooler at its pool size".to_owned(),
         ),
         (error, _) if is_tls(error) => (
             StoreErrorKind::Unreachable,
             format!("no TLS connection to {place}"),
-            "check `sslmode` and `sslrootcert` in the URL".to_owned(),
+            "the server's certificate must be valid for its name; check `sslmode` and `sslrootcert` in the URL"
+                .to_owned(),
         ),
         (sqlx::Error::Io(error), _) if error.raw_os_error().is_some_and(|code| TOO_MANY_FILES.contains(&code)) => (
             StoreErrorKind::Unreachable,
@@ -116,12 +120,25 @@ fn explain(error: sqlx::Error, operation: &'static str, place: &str) -> StoreErr
         ),
         (sqlx::Error::Io(_) | sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed | sqlx::Error::Protocol(_), _) => (
             StoreErrorKind::Unreachable,
-            format!("cannot reach {place}"),
+            format!("cannot reach {place}{}", why(&error)),
             "check that the server runs and that host and port in the URL are right".to_owned(),
         ),
         _ => (StoreErrorKind::Other, format!("{operation} on {place} failed"), String::new()),
     };
     StoreError::new(kind, operation, message).hint(hint).caused_by(error)
+}
+
+/// Why a server cannot be reached, in few words, where the system says so.
+fn why(error: &sqlx::Error) -> String {
+    let sqlx::Error::Io(error) = error else { return String::new() };
+    let text = error.to_string();
+    match error.kind() {
+        std::io::ErrorKind::ConnectionRefused => ": connection refused".to_owned(),
+        std::io::ErrorKind::TimedOut => ": timed out".to_owned(),
+        // The standard library has no kind for it.
+        _ if text.contains("lookup address") => ": the host name cannot be resolved".to_owned(),
+        _ => format!(": {text}"),
+    }
 }
 
 /// A certificate that is refused comes as bad data on the connection.
@@ -168,7 +185,7 @@ pub(crate) fn by_state(
         "3D000" => (K::Unreachable, format!("{place}: {said}"), "check the database's name in the URL, or create it"),
         "42501" => {
             let message = format!("{place} refused to {operation}: {said}");
-            return (K::Refused, message, grant_for(said, operation));
+            return (K::PermissionDenied, message, grant_for(said, operation));
         }
         "42P01" | "3F000" | "42883" => {
             (K::Schema, format!("the store's tables are missing in {place}: {said}"), "run `postroom store migrate up`")
@@ -179,16 +196,16 @@ pub(crate) fn by_state(
             "undo the change by hand, or restore the table",
         ),
         "25006" => (
-            K::Refused,
+            K::PermissionDenied,
             format!("{place} is read-only for this session"),
             "use the primary, and a role without `default_transaction_read_only`",
         ),
         "42P05" | "26000" => (
-            K::Refused,
-            format!("a pooler stands between us and {place} that was not declared"),
+            K::PermissionDenied,
+            format!("a connection pooler between this program and {place} was not declared in the configuration"),
             "set `pooler = \"transaction\"` for this store",
         ),
-        "53100" => (K::Full, format!("no room left on the disk of {place}"), "free space on the server's disk"),
+        "53100" => (K::StorageFull, format!("no room left on the disk of {place}"), "free space on the server's disk"),
         "53300" => (
             K::Busy,
             format!("{place} has no connection left"),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use postroom_core::view::EventRow;
+use postroom_admin::view::EventRow;
 use postroom_core::{Event, JSON};
 use serde_json::Value;
 use sqlx::Row as _;

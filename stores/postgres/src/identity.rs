@@ -141,7 +141,7 @@ pub(crate) async fn verify(session: &mut Session, place: &str) -> Result<Identit
             .into());
     }
     if found.read_only {
-        return Err(error(StoreErrorKind::Refused, format!("{place} is read-only for this session"))
+        return Err(error(StoreErrorKind::PermissionDenied, format!("{place} is read-only for this session"))
             .hint("use a role without `default_transaction_read_only`")
             .into());
     }

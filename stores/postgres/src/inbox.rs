@@ -1,21 +1,19 @@
 //! The consumer's side: remembers which events were accepted, in the transaction of their effect, through sqlx.
 
 use postroom_core::{Acceptance, Inbox, StoreError};
-use sqlx::Transaction;
 
-use crate::store::Postgres;
+use crate::store::PostgresStore;
+use crate::tx::PostgresTransaction;
 
-impl Inbox for Postgres {
-    type Tx<'t> = Transaction<'t, sqlx::Postgres>;
-
-    async fn accept(&self, tx: &mut Self::Tx<'_>, consumer: &str, id: &str) -> Result<Acceptance, StoreError> {
+impl<T: PostgresTransaction> Inbox<T> for PostgresStore {
+    async fn accept(&self, tx: &mut T, consumer: &str, id: &str) -> Result<Acceptance, StoreError> {
         let mut statement = self.statement_accept(consumer, id)?;
-        Ok(Self::accepted(self.execute(tx, &mut statement, "accept").await?))
+        Ok(Self::accepted(self.execute(tx.connection(), &mut statement, "accept").await?))
     }
 }
 
-impl Postgres {
-    /// What an accept came to, by the number of rows that the client counted.
+impl PostgresStore {
+    /// Returns the result of an accept from the number of affected rows.
     pub fn accepted(rows: u64) -> Acceptance {
         if rows == 1 { Acceptance::New } else { Acceptance::Duplicate }
     }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use postroom_core::{
-    Filter, OnDead, OnFailure, RelayIdentity, RouteDefinition, RouteHealth, Start, StoreError, StoreErrorKind,
-    valid_name,
+    Actor, Filter, OnDead, OnFailure, Pause, RelayIdentity, RouteHealth, RouteSpec, StartFrom, StoreError,
+    StoreErrorKind, Timestamp, valid_name,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 
-use crate::clock::{Time, micros, span};
+use crate::admin;
+use crate::clock::{Time, micros, span, timestamp};
 use crate::database::Session;
-use crate::desk::actions;
 use crate::error::Fault;
 use crate::source::position::{Position, Snapshot};
 use crate::sql::{array, stored};
@@ -33,7 +33,7 @@ pub(crate) struct Registered {
     pub(crate) start_at: Option<i64>,
     /// When it was registered.
     pub(crate) since: i64,
-    pub(crate) paused_by: Option<String>,
+    pub(crate) pause: Option<Pause>,
 }
 
 impl Registered {
@@ -47,11 +47,11 @@ impl Registered {
             start: row.try_get("start")?,
             start_at: row.try_get::<Option<Time>, _>("start_at")?.map(|at| at.0),
             since: row.try_get::<Time, _>("registered_at")?.0,
-            paused_by: row.try_get("paused_by")?,
+            pause: pause(row)?,
         })
     }
 
-    pub(crate) fn agrees_with(&self, route: &RouteDefinition) -> bool {
+    pub(crate) fn agrees_with(&self, route: &RouteSpec) -> bool {
         self.filter == route.filter
             && self.to == route.to
             && self.on_failure == route.on_failure
@@ -59,8 +59,15 @@ impl Registered {
     }
 }
 
+/// Who paused a route, when and why.
+fn pause(row: &PgRow) -> Result<Option<Pause>, sqlx::Error> {
+    let Some(by) = row.try_get("paused_by")? else { return Ok(None) };
+    let at = row.try_get::<Option<Time>, _>("paused_at")?.map_or(Timestamp::UNIX_EPOCH, |at| timestamp(at.0));
+    Ok(Some(Pause { by, at, reason: row.try_get("pause_reason")? }))
+}
+
 const ROUTE: &str = "select name, filter::text as filter, destination, on_failure, on_dead, start, start_at, registered_at, \
-     paused_by from postroom.route where $1::text is null or name = $1 order by name";
+     paused_by, paused_at, pause_reason from postroom.route where $1::text is null or name = $1 order by name";
 
 /// Every registered route, by name.
 pub(crate) async fn all(session: &mut Session) -> Result<Vec<Registered>, sqlx::Error> {
@@ -95,7 +102,7 @@ pub(crate) async fn live_relay(
     let row = session
         .sql
         .query(
-            "select name, boot from postroom.relay where boot <> $1 and alive_until > $2 \
+            "select name, boot from postroom.relay where source = '' and boot <> $1 and alive_until > $2 \
              and seen_at - $2 <= alive_until - seen_at and routes ? $3 limit 1",
         )
         .bind(boot.to_owned())
@@ -106,8 +113,29 @@ pub(crate) async fn live_relay(
     row.map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).transpose()
 }
 
+/// Fails if the route is not registered, or if a live relay serves it. Whoever joins waits for the route's row.
+pub(crate) async fn need_unserved(
+    session: &mut Session,
+    inner: &Inner,
+    route: &str,
+    operation: &'static str,
+) -> Result<(), Fault> {
+    let held = session.sql.query("select from postroom.route where name = $1 for update").bind(route.to_owned());
+    held.execute(&mut *session.conn).await?;
+    need(session, route, operation).await?;
+    let now = inner.now(session).await?;
+    let Some((name, boot)) = live_relay(session, route, "", now).await? else { return Ok(()) };
+    Err(StoreError::new(
+        StoreErrorKind::Conflict,
+        operation,
+        format!("route {route:?} is served by relay {name} ({boot}), which is alive"),
+    )
+    .hint("stop the relay, or take the route out of its configuration first")
+    .into())
+}
+
 /// Registers the route if it is new, else takes its changes over, and says that this relay serves it.
-pub(crate) async fn join(inner: &Arc<Inner>, relay: &RelayIdentity, route: &RouteDefinition) -> Result<(), StoreError> {
+pub(crate) async fn join(inner: &Arc<Inner>, relay: &RelayIdentity, route: &RouteSpec) -> Result<(), StoreError> {
     register(inner, std::slice::from_ref(route)).await?;
     let (relay, route, shared) = (relay.clone(), route.clone(), Arc::clone(inner));
     inner
@@ -134,21 +162,21 @@ struct Beginning {
 }
 
 /// Registers those of the routes that are new, all or none; returns their names.
-pub(crate) async fn register(inner: &Arc<Inner>, routes: &[RouteDefinition]) -> Result<Vec<String>, StoreError> {
+pub(crate) async fn register(inner: &Arc<Inner>, routes: &[RouteSpec]) -> Result<Vec<String>, StoreError> {
     if let Some(bad) = routes.iter().find(|route| !valid_name(&route.name)) {
         let message = format!("{:?} cannot be a route's name", bad.name);
         return Err(StoreError::new(StoreErrorKind::Invalid, "register", message)
             .hint("use lower-case letters, digits, `-`, `_` and `.`, at most 63"));
     }
     let there = inner.db.read("register", |session| Box::pin(async move { Ok(all(session).await?) })).await?;
-    let is_new = |route: &&RouteDefinition| !there.iter().any(|known| known.name == route.name);
-    let new: Vec<RouteDefinition> = routes.iter().filter(is_new).cloned().collect();
+    let is_new = |route: &&RouteSpec| !there.iter().any(|known| known.name == route.name);
+    let new: Vec<RouteSpec> = routes.iter().filter(is_new).cloned().collect();
     if new.is_empty() {
         return Ok(Vec::new());
     }
-    let first = (0..inner.ring.lanes).map(|lane| Beginning { lane, ..Beginning::default() }).collect();
+    let first = (0..inner.partitioning.lanes).map(|lane| Beginning { lane, ..Beginning::default() }).collect();
     // The read must be the only statement of its transaction, so it comes before: what commits in between, the routes get.
-    let end = if new.iter().any(|route| route.start == Start::Now) {
+    let end = if new.iter().any(|route| route.start == StartFrom::Now) {
         inner.db.write("register", |session| Box::pin(beginnings(session))).await?
     } else {
         Vec::new()
@@ -164,7 +192,7 @@ pub(crate) async fn register(inner: &Arc<Inner>, routes: &[RouteDefinition]) -> 
                 quiet.execute(&mut *session.conn).await?;
                 let mut names = Vec::new();
                 for route in new {
-                    let beginnings = if route.start == Start::Now { &end } else { &first };
+                    let beginnings = if route.start == StartFrom::Now { &end } else { &first };
                     if write(session, &route, beginnings, now).await? {
                         names.push(route.name);
                     }
@@ -188,25 +216,26 @@ async fn beginnings(session: &mut Session) -> Result<Vec<Beginning>, Fault> {
     Ok(beginnings)
 }
 
-async fn write(
-    session: &mut Session,
-    route: &RouteDefinition,
-    beginnings: &[Beginning],
-    now: i64,
-) -> Result<bool, Fault> {
+/// Registers a route if its name is new.
+const REGISTER: &str = "
+    insert into postroom.route (name, filter, destination, on_failure, on_dead, start, start_at, registered_at)
+    values ($1, $2::jsonb, $3, $4, $5, $6, $7, $8)
+    on conflict do nothing";
+
+async fn write(session: &mut Session, route: &RouteSpec, beginnings: &[Beginning], now: i64) -> Result<bool, Fault> {
     fn column<T>(all: &[Beginning], of: impl Fn(&Beginning) -> T) -> Vec<T> {
         all.iter().map(of).collect()
     }
     let new = session
         .sql
-        .query(include_str!("sql/register.sql"))
+        .query(REGISTER)
         .bind(route.name.clone())
         .bind(json!(route.filter).to_string())
         .bind(route.to.clone())
         .bind(word(&route.on_failure))
         .bind(word(&route.on_dead))
         .bind(route.start.to_string())
-        .bind(if let Start::At(time) = route.start { Some(Time(micros(time))) } else { None })
+        .bind(if let StartFrom::At(time) = route.start { Some(Time(micros(time))) } else { None })
         .bind(Time(now))
         .execute(&mut *session.conn)
         .await?
@@ -234,7 +263,7 @@ async fn change(
     session: &mut Session,
     inner: &Inner,
     relay: &RelayIdentity,
-    route: &RouteDefinition,
+    route: &RouteSpec,
     now: i64,
 ) -> Result<(), Fault> {
     // Held to the end: two relays with different definitions must not both find nobody else.
@@ -250,7 +279,7 @@ async fn change(
         .bind(route.name.clone())
         .fetch_one(&mut *session.conn)
         .await?;
-    if lanes != i64::from(inner.ring.lanes) {
+    if lanes != i64::from(inner.partitioning.lanes) {
         return Err(no_checkpoint(&route.name).into());
     }
     if there.agrees_with(route) {
@@ -283,8 +312,8 @@ async fn change(
     let free = session.sql.query("update postroom.lane set holder = null where route = $1 and holder is not null");
     free.bind(route.name.clone()).execute(&mut *session.conn).await?;
     let reason = format!("from {old} to {new}");
-    let action = actions::Action { actor: &relay.name, reason: Some(&reason), name: "route.change" };
-    actions::record(session, &action, &route.name, 0, now).await?;
+    let actor = Actor { name: relay.name.clone(), reason: Some(reason) };
+    admin::record(session, &actor, "route.change", &route.name, 0, now).await?;
     Ok(())
 }
 
@@ -301,7 +330,7 @@ pub(crate) fn was_changed(route: &str) -> StoreError {
 /// The error of a lane that has lost its position; reading from the beginning instead would send everything again.
 pub(crate) fn no_checkpoint(route: &str) -> StoreError {
     StoreError::new(
-        StoreErrorKind::NotAStore,
+        StoreErrorKind::UnexpectedSchema,
         "register",
         format!("route {route:?} is registered, but a lane of it has no checkpoint"),
     )
@@ -325,7 +354,7 @@ pub(crate) async fn heartbeat(
         .bind(now)
         .bind(span(relay.lease))
         .bind(route.to_owned())
-        .bind(json!(RouteHealth { note: stored(&health.note), ..health.clone() }).to_string())
+        .bind(json!(RouteHealth { message: stored(&health.message), ..health.clone() }).to_string())
         .execute(&mut *session.conn)
         .await
         .map(drop)

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use postroom_admin::{Dialect, tables};
 use postroom_core::{Schema, SchemaStatus, SchemaStep, StoreError, StoreErrorKind};
 use sqlx::AssertSqlSafe;
 
@@ -12,13 +13,14 @@ use crate::database::{Database, Session};
 use crate::error::Fault;
 use crate::options::PostgresOptions;
 use crate::sql::quoted;
-use crate::store::Inner;
+use crate::store::{Inner, PostgresStore};
 
 pub(crate) mod columns;
 
 /// The tables of one store.
 pub(crate) struct PostgresSchema(pub(crate) Arc<Inner>);
 
+/// A step of the log's own tables; [`tables`] adds the operators' tables to the first two.
 struct Step {
     name: &'static str,
     up: &'static str,
@@ -36,27 +38,28 @@ const STEPS: &[Step] = &[
         ),
         down: include_str!("../migrations/0001_native_log.down.sql"),
     },
-    Step {
-        name: "replays and tokens",
-        up: include_str!("../migrations/0002_replays_and_tokens.up.sql"),
-        down: include_str!("../migrations/0002_replays_and_tokens.down.sql"),
-    },
+    Step { name: "replays and tokens", up: "", down: "" },
 ];
 
 /// The version this build needs.
 #[allow(clippy::cast_possible_wrap, reason = "a handful of steps")]
 const NEEDS: i64 = STEPS.len() as i64;
 
+impl PostgresStore {
+    /// Version of the schema that this build needs.
+    pub const SCHEMA_VERSION: i64 = NEEDS;
+}
+
 /// What is fixed when the tables are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Ring {
+pub(crate) struct Partitioning {
     pub(crate) lanes: i16,
-    pub(crate) leaves: i16,
-    /// Seconds that one leaf takes events.
+    pub(crate) partitions: i16,
+    /// Seconds that one partition takes events.
     pub(crate) segment: i64,
 }
 
-impl Ring {
+impl Partitioning {
     /// What the options ask for.
     pub(crate) fn wanted(options: &PostgresOptions) -> Result<Self, StoreError> {
         let within = |what: &str, value: u64, least: u64, most: u64| {
@@ -70,7 +73,7 @@ impl Ring {
         let small = |value: i64| i16::try_from(value).unwrap_or(i16::MAX);
         Ok(Self {
             lanes: small(within("lanes", options.lanes.unwrap_or(16).into(), 1, 1024)?),
-            leaves: small(within("leaves", options.leaves.unwrap_or(10).into(), 4, 100)?),
+            partitions: small(within("partitions", options.partitions.unwrap_or(10).into(), 4, 100)?),
             segment: within("segment (in seconds)", segment, 1, 86_400 * 365)?,
         })
     }
@@ -78,7 +81,7 @@ impl Ring {
     /// Puts the numbers into a text.
     pub(crate) fn into_text(self, text: &str) -> String {
         text.replace("{lanes}", &self.lanes.to_string())
-            .replace("{leaves}", &self.leaves.to_string())
+            .replace("{partitions}", &self.partitions.to_string())
             .replace("{segment}", &self.segment.to_string())
     }
 }
@@ -114,11 +117,11 @@ pub(crate) async fn check(db: &Database) -> Result<(), StoreError> {
 
 /// Whether the tables are there in the version this build needs.
 pub(crate) async fn is_current(db: &Database) -> Result<bool, StoreError> {
-    Ok(db.read("examine", |session| Box::pin(version(session))).await? == NEEDS)
+    Ok(db.read("diagnose", |session| Box::pin(version(session))).await? == NEEDS)
 }
 
 /// What was fixed when the tables were made; an error when the options ask for something else.
-pub(crate) async fn ring(db: &Database, options: &PostgresOptions) -> Result<Ring, StoreError> {
+pub(crate) async fn partitioning(db: &Database, options: &PostgresOptions) -> Result<Partitioning, StoreError> {
     let there = db
         .read("open", |session| {
             Box::pin(async move {
@@ -132,18 +135,18 @@ pub(crate) async fn ring(db: &Database, options: &PostgresOptions) -> Result<Rin
                     Ok::<_, Fault>(value)
                 };
                 let small = |value: i64| i16::try_from(value).map_err(|e| sqlx::Error::Decode(e.into()));
-                Ok(Ring {
+                Ok(Partitioning {
                     lanes: small(value(session, "lanes").await?)?,
-                    leaves: small(value(session, "leaves").await?)?,
+                    partitions: small(value(session, "partitions").await?)?,
                     segment: value(session, "segment").await?,
                 })
             })
         })
         .await?;
-    let wanted = Ring::wanted(options)?;
+    let wanted = Partitioning::wanted(options)?;
     let differs = [
         ("lanes", options.lanes.is_some(), i64::from(wanted.lanes), i64::from(there.lanes)),
-        ("leaves", options.leaves.is_some(), i64::from(wanted.leaves), i64::from(there.leaves)),
+        ("partitions", options.partitions.is_some(), i64::from(wanted.partitions), i64::from(there.partitions)),
         ("segment (in seconds)", options.segment.is_some(), wanted.segment, there.segment),
     ];
     for (what, given, wanted, there) in differs {
@@ -179,8 +182,7 @@ fn described(version: i64, applied: bool) -> SchemaStep {
 
 /// A second migrator waits here and then finds it done.
 async fn alone(session: &mut Session) -> Result<(), Fault> {
-    let lock = session.sql.query("select pg_advisory_xact_lock(hashtext('postroom migrate'))");
-    lock.execute(&mut *session.conn).await?;
+    sqlx::raw_sql(tables::MIGRATION_LOCK).execute(&mut *session.conn).await?;
     Ok(())
 }
 
@@ -189,7 +191,7 @@ async fn up_once(session: &mut Session, inner: &Inner) -> Result<Option<SchemaSt
     alone(session).await?;
     let next = version(session).await? + 1;
     let Some(step) = step(next) else { return Ok(None) };
-    sqlx::raw_sql(AssertSqlSafe(written(inner, step.up))).execute(&mut *session.conn).await?;
+    sqlx::raw_sql(AssertSqlSafe(up_text(inner, next, step))).execute(&mut *session.conn).await?;
     set_version(session, next).await?;
     Ok(Some(described(next, true)))
 }
@@ -209,6 +211,11 @@ async fn down_once(session: &mut Session, inner: &Inner) -> Result<Option<Schema
         .hint("run `postroom store migrate down` of the build that made it")
         .into());
     };
+    let adopted = session.sql.scalar("select to_regclass('postroom.adopted_meta') is not null");
+    if !adopted.fetch_one(&mut *session.conn).await? {
+        let shared = written(inner, tables::down(Dialect::Postgres, newest));
+        sqlx::raw_sql(AssertSqlSafe(shared)).execute(&mut *session.conn).await?;
+    }
     sqlx::raw_sql(AssertSqlSafe(written(inner, step.down))).execute(&mut *session.conn).await?;
     if newest > 1 {
         set_version(session, newest - 1).await?;
@@ -226,9 +233,32 @@ async fn set_version(session: &mut Session, version: i64) -> Result<(), Fault> {
     Ok(())
 }
 
+/// Tells the functions of the database the configured limit, which may have changed since the tables were made.
+async fn set_payload_max(session: &mut Session, limit: String) -> Result<(), Fault> {
+    session
+        .sql
+        .query(
+            "insert into postroom.meta (name, value) values ('payload_max', $1) \
+             on conflict (name) do update set value = excluded.value where meta.value <> excluded.value",
+        )
+        .bind(limit)
+        .execute(&mut *session.conn)
+        .await?;
+    Ok(())
+}
+
 /// A step as it reads in this store.
 fn written(inner: &Inner, text: &str) -> String {
-    inner.db.sql.made(&inner.ring.into_text(text).replace("{schema}", &quoted(&inner.schema)))
+    let text = inner.partitioning.into_text(text).replace("{schema}", &quoted(&inner.schema));
+    inner.db.sql.made(&text.replace("{payload_max}", &inner.limits.payload_bytes_max.to_string()))
+}
+
+/// What a step does in this store.
+fn up_text(inner: &Inner, number: i64, step: &Step) -> String {
+    let shared = tables::up(Dialect::Postgres, number);
+    let texts: Vec<String> =
+        [step.up, shared].into_iter().filter(|text| !text.is_empty()).map(|text| written(inner, text)).collect();
+    texts.join("\n")
 }
 
 #[async_trait]
@@ -247,7 +277,7 @@ impl Schema for PostgresSchema {
         let mut plan = String::new();
         for n in version + 1..=NEEDS {
             let Some(step) = step(n) else { break };
-            let _ = writeln!(plan, "-- step {n}: {}\nbegin;\n{}", step.name, written(&self.0, step.up).trim_end());
+            let _ = writeln!(plan, "-- step {n}: {}\nbegin;\n{}", step.name, up_text(&self.0, n, step).trim_end());
             let set = format!("update postroom.meta set value = '{n}' where name = 'schema_version';");
             let _ = writeln!(plan, "{}\ncommit;", self.0.db.sql.made(&set));
         }
@@ -264,6 +294,8 @@ impl Schema for PostgresSchema {
             applied.push(step);
         }
         check(&self.0.db).await?;
+        let limit = self.0.limits.payload_bytes_max.to_string();
+        self.0.db.write("migrate", move |session| Box::pin(set_payload_max(session, limit))).await?;
         Ok(applied)
     }
 

@@ -14,14 +14,14 @@ use postroom_core::{Appended, CONSUMER_BYTES_MAX, Event, ID_BYTES_MAX, JSON, Sto
 use crate::clock::timestamp;
 use crate::database::Database;
 use crate::error::by_state;
-use crate::schema::Ring;
+use crate::schema::Partitioning;
 use crate::sql::Sql;
-use crate::store::Postgres;
+use crate::store::PostgresStore;
 
 /// Longest word of `append_once`, in bytes.
-const WORD_BYTES_MAX: usize = 255;
+const IDEMPOTENCY_KEY_BYTES_MAX: usize = 255;
 
-/// A value of a [`Statement`], by the PostgreSQL type it is bound as.
+/// Value of a [`Statement`], by the PostgreSQL type it is bound as.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Value {
     /// `text`
@@ -52,10 +52,10 @@ impl fmt::Debug for Value {
     }
 }
 
-/// One statement to execute in the caller's own transaction: `$1` is the first value, and so on.
+/// Statement to execute in the caller's own transaction: `$1` is the first value, and so on.
 ///
-/// The server's answer counts the rows: as many as there are events, and 0 when [`Postgres::statement_once`] or
-/// [`Postgres::statement_accept`] found that it was done before.
+/// The server's answer counts the rows: as many as there are events, and 0 when [`PostgresStore::statement_once`] or
+/// [`PostgresStore::statement_accept`] found that it was done before.
 #[derive(Debug, Clone)]
 #[must_use = "execute it in your transaction"]
 pub struct Statement {
@@ -63,7 +63,7 @@ pub struct Statement {
     pub sql: Arc<str>,
     /// The values.
     pub values: Vec<Value>,
-    /// The ids of the events it appends, in order.
+    /// Ids of the events that it appends, in order.
     pub ids: Vec<String>,
 }
 
@@ -81,8 +81,8 @@ pub(crate) struct Texts {
 }
 
 impl Texts {
-    pub(crate) fn new(sql: &Sql, ring: Ring, direct: bool) -> Self {
-        let made = |text: &str| Arc::from(sql.made(&ring.into_text(text)));
+    pub(crate) fn new(sql: &Sql, partitioning: Partitioning, direct: bool) -> Self {
+        let made = |text: &str| Arc::from(sql.made(&partitioning.into_text(text)));
         Self {
             direct,
             one: made(include_str!("sql/append.sql")),
@@ -95,7 +95,7 @@ impl Texts {
     }
 
     /// Finds out which of them our role may use.
-    pub(crate) async fn load(db: &Database, ring: Ring) -> Result<Self, StoreError> {
+    pub(crate) async fn load(db: &Database, partitioning: Partitioning) -> Result<Self, StoreError> {
         let direct = db
             .read("open", |session| {
                 Box::pin(async move {
@@ -108,12 +108,12 @@ impl Texts {
                 })
             })
             .await?;
-        Ok(Self::new(&db.sql, ring, direct))
+        Ok(Self::new(&db.sql, partitioning, direct))
     }
 }
 
-impl Postgres {
-    /// What appends one event, for a client without an adapter. After the commit, [`Postgres::wake`] tells the relays of
+impl PostgresStore {
+    /// Builds a statement that appends an event, for a client without an adapter. After the commit, [`PostgresStore::wake`] tells the relays of
     /// this process.
     pub fn statement<E: ToEvent>(&self, event: &E) -> Result<Statement, StoreError> {
         let event = self.checked(event)?;
@@ -124,16 +124,19 @@ impl Postgres {
         Ok(Statement { sql: Arc::clone(&self.inner.texts.one), values, ids: vec![event.id] })
     }
 
-    /// What appends several events in order; none is fine too.
+    /// Builds a statement that appends several events in order; the list may be empty.
     pub fn statement_many<E: ToEvent>(&self, events: &[E]) -> Result<Statement, StoreError> {
         let events = events.iter().map(|event| self.checked(event)).collect::<Result<Vec<_>, _>>()?;
         Ok(self.many(&events))
     }
 
-    /// What appends one event unless an earlier committed append used the same word.
-    pub fn statement_once<E: ToEvent>(&self, once: &str, event: &E) -> Result<Statement, StoreError> {
-        if once.is_empty() || once.len() > WORD_BYTES_MAX {
-            let message = format!("the word of append_once is {} bytes, it must be 1 to {WORD_BYTES_MAX}", once.len());
+    /// Builds a statement that appends an event unless an earlier committed append used the same idempotency key.
+    pub fn statement_once<E: ToEvent>(&self, idempotency_key: &str, event: &E) -> Result<Statement, StoreError> {
+        if idempotency_key.is_empty() || idempotency_key.len() > IDEMPOTENCY_KEY_BYTES_MAX {
+            let message = format!(
+                "the idempotency key is {} bytes, it must be 1 to {IDEMPOTENCY_KEY_BYTES_MAX}",
+                idempotency_key.len()
+            );
             return Err(StoreError::new(StoreErrorKind::Invalid, "append", message)
                 .hint("use the id of the request that must not be repeated"));
         }
@@ -141,16 +144,17 @@ impl Postgres {
         let texts = &self.inner.texts;
         if !texts.direct && event.content_type != JSON {
             let message = "append_once of a payload that is not JSON needs the right to insert into the log";
-            return Err(StoreError::new(StoreErrorKind::Refused, "append", message)
+            return Err(StoreError::new(StoreErrorKind::PermissionDenied, "append", message)
                 .hint("grant the role postroom_writer; `postroom store roles` prints the script"));
         }
         let sql = Arc::clone(if texts.direct { &texts.once } else { &texts.once_by_function });
-        let values = self.values_of(&event).chain([Value::Text(Some(once.to_owned()))]).collect();
+        let values = self.values_of(&event).chain([Value::Text(Some(idempotency_key.to_owned()))]).collect();
         Ok(Statement { sql, values, ids: vec![event.id] })
     }
 
-    /// What accepts the event for the consumer.
+    /// Builds a statement that accepts the event for the consumer.
     pub fn statement_accept(&self, consumer: &str, id: &str) -> Result<Statement, StoreError> {
+        self.inner.check_migrated("accept")?;
         for (what, value, limit) in [("consumer", consumer, CONSUMER_BYTES_MAX), ("event id", id, ID_BYTES_MAX)] {
             if value.is_empty() || value.len() > limit {
                 let message = format!("the {what} is {} bytes, it must be 1 to {limit}", value.len());
@@ -161,19 +165,20 @@ impl Postgres {
         Ok(Statement { sql: Arc::clone(&self.inner.texts.accept), values, ids: Vec::new() })
     }
 
-    /// What an append came to, by the number of rows that the client counted.
+    /// Returns the result of an append from the number of affected rows.
     pub fn appended(&self, statement: Statement, rows: u64) -> Appended {
         let ids = if rows == 0 { Vec::new() } else { statement.ids };
         Appended::new(ids, self.inner.wake.clone())
     }
 
-    /// What the server's refusal of a statement means, by its SQLSTATE and its message, whichever client brought them.
+    /// Converts the server's error of a statement, by its SQLSTATE and message, whichever client returned it.
     pub fn refused(&self, operation: &'static str, state: &str, said: &str) -> StoreError {
         let (kind, message, hint) = by_state(state, said, operation, &self.inner.db.place);
         StoreError::new(kind, operation, message).hint(hint)
     }
 
     fn checked<E: ToEvent>(&self, event: &E) -> Result<Event, StoreError> {
+        self.inner.check_migrated("append")?;
         let event = event.to_event()?;
         self.inner.limits.check(&event)?;
         if let Some(contract) = &self.inner.contract {

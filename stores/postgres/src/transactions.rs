@@ -1,34 +1,36 @@
 //! The transactions of consumers: through the store's own connections, or through a pool that the application has.
 
 use postroom_core::{StoreError, Transactions};
-use sqlx::{PgPool, Transaction};
+use sqlx::{PgConnection, PgPool, Transaction};
 
 use crate::database::joined;
-use crate::error::{Fault, state_of};
-use crate::store::Postgres;
+use crate::error::Fault;
+use crate::store::PostgresStore;
+use crate::tx::{PostgresTx, at_commit};
 
-impl Transactions for Postgres {
-    type Tx = Transaction<'static, sqlx::Postgres>;
+impl Transactions for PostgresStore {
+    type Tx = PostgresTx;
 
-    async fn begin(&self) -> Result<Self::Tx, StoreError> {
-        self.inner.db.begin().await
+    async fn begin(&self) -> Result<PostgresTx, StoreError> {
+        Self::begin(self).await
     }
 
-    async fn commit(&self, tx: Self::Tx) -> Result<(), StoreError> {
-        commit(tx).await.map_err(|fault| fault.at("commit", &self.inner.db.place))
+    async fn commit(&self, mut tx: PostgresTx) -> Result<(), StoreError> {
+        can_commit(&mut tx).await.map_err(|error| Fault::from(error).at("commit", &self.inner.db.place))?;
+        tx.commit().await
     }
 
-    async fn rollback(&self, tx: Self::Tx) -> Result<(), StoreError> {
-        tx.rollback().await.map_err(|error| Fault::from(error).at("rollback", &self.inner.db.place))
+    async fn rollback(&self, tx: PostgresTx) -> Result<(), StoreError> {
+        tx.rollback().await
     }
 }
 
-/// Transactions of a pool of the application's own, for inboxes that are tables of its own.
+/// Transactions of the application's own pool, for inboxes in its own tables.
 #[derive(Debug, Clone)]
 pub struct PoolTransactions(PgPool);
 
 impl PoolTransactions {
-    /// Of this pool.
+    /// Returns the transactions of this pool.
     pub fn of(pool: &PgPool) -> Self {
         Self(pool.clone())
     }
@@ -56,9 +58,13 @@ impl Transactions for PoolTransactions {
     }
 }
 
-/// Commits what can be committed. In a transaction with a failed statement the server answers a commit by rolling back,
-/// and sqlx does not tell: whoever overlooked that failure would believe that all is done. So it is asked before.
 async fn commit(mut tx: Transaction<'static, sqlx::Postgres>) -> Result<(), Fault> {
-    sqlx::raw_sql("select 1").execute(&mut *tx).await?;
-    tx.commit().await.map_err(|error| if state_of(&error).is_none() { Fault::Commit(error) } else { error.into() })
+    can_commit(&mut tx).await?;
+    tx.commit().await.map_err(at_commit)
+}
+
+/// Fails if the transaction cannot be committed. In one with a failed statement the server answers a commit by rolling
+/// back, and sqlx does not tell: whoever overlooked that failure would believe that all is done.
+async fn can_commit(tx: &mut PgConnection) -> Result<(), sqlx::Error> {
+    sqlx::raw_sql("select 1").execute(tx).await.map(drop)
 }

@@ -5,12 +5,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use postroom_conformance::servers::{Database, Servers};
+use postroom_admin::ManagedStore as _;
 use postroom_core::{
-    Acceptance, Contract, Event, EventError, Inbox as _, Outbox as _, States as _, Step, Store as _, StoreErrorKind,
-    Transitions, new_id,
+    Acceptance, Contract, Event, EventError, Inbox as _, Outbox as _, StateGuard as _, Store as _, StoreErrorKind,
+    Transition, Transitions, new_id,
 };
-use postroom_postgres::{InboxTable, Postgres, PostgresInbox, PostgresOptions, PostgresStates, StateTable};
+use postroom_postgres::{InboxTable, PostgresInbox, PostgresOptions, PostgresStateGuard, PostgresStore, StateTable};
+use postroom_testbed::{Database, Servers};
 use sqlx::{AssertSqlSafe, Executor as _, PgPool};
 
 const EVENT_INBOX: &str = "create table event_inbox (consumer_name varchar(100) not null, event_id uuid not null, \
@@ -145,7 +146,7 @@ async fn what_is_too_long_for_its_column_is_refused_and_only_an_id_for_good() {
     assert_eq!(error.to_string(), format!("the event id {long:?} has 37 characters, column event_id takes 36"));
     // Whatever the event: a consumer that took it for the event's fault would give up every one.
     let error = inbox.accept(&mut tx, "bookkeeping", "e-1").await.unwrap_err();
-    assert_eq!(error.kind, StoreErrorKind::NotAStore, "{error}");
+    assert_eq!(error.kind, StoreErrorKind::UnexpectedSchema, "{error}");
     assert_eq!(inbox.accept(&mut tx, "erp", &fits).await.unwrap(), Acceptance::New, "neither has spoilt it");
     tx.commit().await.unwrap();
 }
@@ -243,21 +244,23 @@ const ONE: &str = "0190f3c0-1111-7abc-8def-0123456789ab";
 async fn a_step_is_taken_once_then_repeated_and_a_step_back_is_refused() {
     let shop = Shop::with(SUBSCRIPTIONS).await;
     let table = StateTable::new("subscriptions").unwrap();
-    let states = PostgresStates::open(&shop.pool, &table, subscription()).await.unwrap();
+    let states = PostgresStateGuard::open(&shop.pool, &table, subscription()).await.unwrap();
     let advance = async |to: &str| {
         let mut tx = shop.pool.begin().await.unwrap();
         let step = states.advance(&mut tx, ONE, to).await.unwrap();
         tx.commit().await.unwrap();
         step
     };
-    assert_eq!(advance("trialing").await, Step::Taken);
-    assert_eq!(advance("trialing").await, Step::Repeated);
-    assert_eq!(advance("active").await, Step::Taken);
-    let Step::Refused(back) = advance("trialing").await else { panic!("a step back") };
+    assert_eq!(advance("trialing").await, Transition::Taken);
+    assert_eq!(advance("trialing").await, Transition::Repeated);
+    assert_eq!(advance("active").await, Transition::Taken);
+    let Transition::NotAllowed(back) = advance("trialing").await else { panic!("a step back") };
     assert_eq!(back.to_string(), "subscription may not go from \"active\" to \"trialing\"");
-    assert!(matches!(advance("no such state").await, Step::Refused(_)));
+    assert!(matches!(advance("no such state").await, Transition::NotAllowed(_)));
     let mut tx = shop.pool.begin().await.unwrap();
-    let Step::Refused(none) = states.advance(&mut tx, &new_id(), "active").await.unwrap() else { panic!("not there") };
+    let Transition::NotAllowed(none) = states.advance(&mut tx, &new_id(), "active").await.unwrap() else {
+        panic!("not there")
+    };
     assert_eq!(none.from, None);
     assert_eq!(states.advance(&mut tx, "7", "active").await.unwrap_err().kind, StoreErrorKind::Invalid);
     assert_eq!(shop.one("select status from subscriptions").await, "active");
@@ -267,7 +270,7 @@ async fn a_step_is_taken_once_then_repeated_and_a_step_back_is_refused() {
 async fn of_many_that_take_one_step_at_once_exactly_one_does() {
     let shop = Shop::with(SUBSCRIPTIONS).await;
     let states =
-        PostgresStates::open(&shop.pool, &StateTable::new("subscriptions").unwrap(), subscription()).await.unwrap();
+        PostgresStateGuard::open(&shop.pool, &StateTable::new("subscriptions").unwrap(), subscription()).await.unwrap();
     let advance = async || {
         let mut tx = shop.pool.begin().await.unwrap();
         let step = states.advance(&mut tx, ONE, "trialing").await.unwrap();
@@ -275,7 +278,7 @@ async fn of_many_that_take_one_step_at_once_exactly_one_does() {
         step
     };
     let (a, b, c, d) = tokio::join!(advance(), advance(), advance(), advance());
-    let taken = [a, b, c, d].iter().filter(|step| **step == Step::Taken).count();
+    let taken = [a, b, c, d].iter().filter(|step| **step == Transition::Taken).count();
     assert_eq!(taken, 1);
 }
 
@@ -283,7 +286,7 @@ async fn of_many_that_take_one_step_at_once_exactly_one_does() {
 async fn a_key_that_is_not_unique_guards_nothing_and_is_refused() {
     let shop = Shop::with("create table orders (id text, status text)").await;
     let error =
-        PostgresStates::open(&shop.pool, &StateTable::new("orders").unwrap(), subscription()).await.unwrap_err();
+        PostgresStateGuard::open(&shop.pool, &StateTable::new("orders").unwrap(), subscription()).await.unwrap_err();
     assert_eq!(error.to_string(), "id of public.orders is not unique: one step would change several rows");
 }
 
@@ -305,9 +308,9 @@ impl Contract for NoRefunds {
 async fn an_event_that_breaks_its_contract_is_not_appended_by_anybody() {
     let database = Database::create(&Servers::find()).await;
     let options = PostgresOptions::new("main", database.url()).contract(Arc::new(NoRefunds));
-    let empty = Postgres::open_unmigrated(options.clone()).await.unwrap();
+    let empty = PostgresStore::open_unmigrated(options.clone()).await.unwrap();
     empty.schema().unwrap().up().await.unwrap();
-    let store = Postgres::open(options).await.unwrap();
+    let store = PostgresStore::open(options).await.unwrap();
     let (sale, refund) = (Event::new("sale"), Event::new("refund"));
     let mut tx = store.begin().await.unwrap();
     let error = store.append(&mut tx, &refund).await.unwrap_err();
@@ -318,7 +321,7 @@ async fn an_event_that_breaks_its_contract_is_not_appended_by_anybody() {
     assert!(store.statement(&refund).is_err(), "for every other client");
     drop(store.append(&mut tx, &sale).await.expect("the transaction is not spoilt"));
     tx.commit().await.unwrap();
-    assert!(store.desk().append(&[sale, refund]).await.is_err());
+    assert!(store.admin().append(&[sale, refund]).await.is_err());
     let there: i64 = sqlx::query_scalar("select count(*) from postroom.log").fetch_one(store.pool()).await.unwrap();
     assert_eq!(there, 1);
 }

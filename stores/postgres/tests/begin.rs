@@ -1,7 +1,7 @@
 //! A `begin` whose caller went away leaves no connection inside a transaction.
 //!
 //! sqlx 0.9.0 does: a future of `Pool::begin` that is dropped half-way gives its connection back with an open transaction,
-//! and the next write through the pool reports success and is never committed. [`Postgres::begin`] begins in a task that
+//! and the next write through the pool reports success and is never committed. [`PostgresStore::begin`] begins in a task that
 //! nobody drops.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be made or read fails the test")]
@@ -11,8 +11,8 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
-use postroom_conformance::servers::{Database, Servers};
-use postroom_postgres::{Postgres, PostgresOptions};
+use postroom_postgres::{PostgresOptions, PostgresStore};
+use postroom_testbed::{Database, Servers};
 use sqlx::{Connection, Executor, PgConnection};
 
 /// How many futures are dropped.
@@ -22,9 +22,9 @@ const ROUNDS: i32 = 400;
 type Begin<'s> = Pin<Box<dyn Future<Output = ()> + Send + 's>>;
 
 /// How many plain inserts others did not see, each after a `begin` that was dropped.
-async fn lost_after(begin: impl for<'s> Fn(&'s Postgres) -> Begin<'s>) -> i32 {
+async fn lost_after(begin: impl for<'s> Fn(&'s PostgresStore) -> Begin<'s>) -> i32 {
     let database = Database::create(&Servers::find()).await;
-    let store = Postgres::open_unmigrated(PostgresOptions::new("main", database.url())).await.unwrap();
+    let store = PostgresStore::open_unmigrated(PostgresOptions::new("main", database.url())).await.unwrap();
     let mut other = PgConnection::connect(&database.url()).await.unwrap();
     other.execute("create table note (n int)").await.unwrap();
     let mut lost = 0;

@@ -7,13 +7,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use postroom_conformance::servers::{Database, Servers};
+use postroom_admin::ManagedStore as _;
 use postroom_core::{
-    Capabilities, Delays, Event, Failure, Outbound, Outbox as _, Receipt, RetryPolicy, RouteDefinition, Start,
-    Store as _, Transport,
+    BreakerPolicy, Capabilities, Delays, Event, Failure, Outbound, Outbox as _, Receipt, RetryPolicy, Store as _,
+    Transport,
 };
-use postroom_postgres::{Postgres, PostgresOptions};
-use postroom_relay::{Relay, RelayOptions, RouteRun};
+use postroom_postgres::{PostgresOptions, PostgresStore};
+use postroom_relay::{Relay, RelayOptions, Route};
+use postroom_testbed::{Database, Servers};
 use tokio::sync::oneshot;
 
 const WRITERS: u32 = 4;
@@ -67,22 +68,20 @@ impl Transport for Flaky {
 async fn relays_that_share_routes_to_a_flaky_destination_lose_nothing_and_keep_every_keys_order() {
     let database = Database::create(&Servers::find()).await;
     let options = PostgresOptions::new("main", database.url());
-    Postgres::open_unmigrated(options.clone()).await.unwrap().schema().unwrap().up().await.unwrap();
-    let store = Postgres::open(options.clone()).await.unwrap();
+    PostgresStore::open_unmigrated(options.clone()).await.unwrap().schema().unwrap().up().await.unwrap();
+    let store = PostgresStore::open(options.clone()).await.unwrap();
     let destination = Destination::default();
     let mut relays = Vec::new();
     for name in ["a", "b", "c"] {
-        let store = Postgres::open(options.clone()).await.unwrap();
-        let options = RelayOptions { name: name.to_owned(), in_flight_max: 256, ..RelayOptions::default() };
-        let mut relay = Relay::new(options);
+        let store = PostgresStore::open(options.clone()).await.unwrap();
+        let options = RelayOptions::default().name(name.to_owned()).in_flight_max(256);
+        let mut relay = Relay::new(store).options(options);
         for route in ["billing", "search"] {
-            let definition = RouteDefinition::new(route).starting(Start::Beginning);
             let flaky = Flaky { to: destination.clone(), route: route.to_owned() };
-            let mut run = RouteRun::new(store.clone(), definition, flaky);
             let delays = Delays::Exponential { base: Duration::from_millis(5), max: Duration::from_millis(50) };
-            run.retry = RetryPolicy { delays, attempts: 1_000, ..run.retry };
-            run.breaker.cooldown = Duration::from_millis(20);
-            relay = relay.serve(run);
+            let retry = RetryPolicy::default().delays(delays).attempts(1_000);
+            let breaker = BreakerPolicy::default().cooldown(Duration::from_millis(20));
+            relay = relay.route(Route::named(route).from_beginning().retry(retry).breaker(breaker).to(flaky));
         }
         let (stop, stopped) = oneshot::channel::<()>();
         let running = tokio::spawn(relay.run(async move { drop(stopped.await) }));
@@ -93,20 +92,20 @@ async fn relays_that_share_routes_to_a_flaky_destination_lose_nothing_and_keep_e
         writer.await.unwrap();
     }
     let all = u64::from(WRITERS * EACH);
-    let desk = store.desk();
-    let done = async || desk.routes().await.unwrap().iter().all(|route| route.status.delivered == all);
+    let admin = store.admin();
+    let done = async || admin.routes().await.unwrap().iter().all(|route| route.status.delivered == all);
     let wait = async {
         while !done().await {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
     let arrived = tokio::time::timeout(Duration::from_mins(2), wait).await.is_ok();
-    assert!(arrived, "not all arrived: {:#?}", desk.routes().await.unwrap());
+    assert!(arrived, "not all arrived: {:#?}", admin.routes().await.unwrap());
     for (stop, running) in relays {
         drop(stop);
         running.await.unwrap().unwrap();
     }
-    for row in desk.audit().await.unwrap() {
+    for row in admin.verify().await.unwrap() {
         assert!(row.differences.is_empty(), "{row:?}");
     }
     for (route, arrived) in destination.0.lock().unwrap().iter() {
@@ -120,7 +119,7 @@ async fn relays_that_share_routes_to_a_flaky_destination_lose_nothing_and_keep_e
 }
 
 /// Appends the numbers of this writer's keys, one transaction each; some have company, some roll back first.
-async fn write(store: Postgres, writer: u32) {
+async fn write(store: PostgresStore, writer: u32) {
     let mut numbers: HashMap<u32, u32> = HashMap::new();
     for n in 0..EACH {
         let key = fastrand::u32(..KEYS / WRITERS) * WRITERS + writer;

@@ -3,9 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use postroom_conformance::servers::{Schema, Servers};
 use postroom_core::Store;
-use postroom_postgres::{Postgres, PostgresOptions};
+use postroom_postgres::{PostgresOptions, PostgresStore};
+use postroom_testbed::{Schema, Servers};
 use sqlx::pool::PoolConnection;
 use sqlx::{AssertSqlSafe, Executor, Row};
 
@@ -19,7 +19,7 @@ impl Bench {
     async fn new() -> Self {
         let schema = Schema::choose(&Servers::find());
         let options = PostgresOptions::new("main", schema.url()).schema(schema.name());
-        let store = Postgres::open_unmigrated(options).await.unwrap();
+        let store = PostgresStore::open_unmigrated(options).await.unwrap();
         store.schema().unwrap().up().await.unwrap();
         let mut bench = Self { schema, session: store.pool().acquire().await.unwrap() };
         bench.sql("set enable_seqscan = off; set jit = off; set plan_cache_mode = force_generic_plan").await;
@@ -94,7 +94,7 @@ async fn what_is_in_hand_is_left_out_without_comparing_each_with_all() {
 #[tokio::test]
 async fn what_was_under_way_is_read_without_the_rest_of_a_long_log() {
     let mut bench = Bench::new().await;
-    let fill = "insert into postroom.log (seg, lane, tx, seq, occurred_at, id, type, key, payload) \
+    let fill = "insert into postroom.log (partition, lane, tx, seq, occurred_at, id, type, key, payload) \
                 select 0, n % 16, 7, n, now(), 'e-' || n, 't', 'k', '' from generate_series(1, 100000) n";
     bench.sql(fill).await;
     bench.sql("analyze postroom.log").await;

@@ -5,12 +5,12 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use postroom_conformance::servers::{Database, NEWEST_POSTGRES, OLDEST_POSTGRES, Servers};
 use postroom_conformance::stores::StoreHarness;
 use postroom_core::Store;
-use postroom_postgres::{Pooler, Postgres, PostgresOptions};
+use postroom_postgres::{Pooler, PostgresOptions, PostgresStore, PostgresTx};
+use postroom_testbed::{Database, NEWEST_POSTGRES, OLDEST_POSTGRES, Servers};
 use postroom_testing::ManualClock;
-use sqlx::{Connection as _, Executor as _, PgConnection, Transaction};
+use sqlx::{Connection as _, Executor as _, PgConnection};
 
 /// A server, and how to reach it.
 trait Way: 'static {
@@ -36,7 +36,7 @@ impl Way for Newest {
 
 struct Harness<W> {
     clock: ManualClock,
-    store: Postgres,
+    store: PostgresStore,
     database: Database,
     way: PhantomData<W>,
 }
@@ -48,12 +48,12 @@ fn options<W: Way>(database: &Database, clock: &ManualClock) -> PostgresOptions 
 }
 
 impl<W: Way> StoreHarness for Harness<W> {
-    type Tx = Transaction<'static, sqlx::Postgres>;
-    type Store = Postgres;
+    type Tx = PostgresTx;
+    type Store = PostgresStore;
 
     async fn fresh() -> Self {
         let migrate = async |database: &Database| {
-            let empty = Postgres::open_unmigrated(PostgresOptions::new("main", database.url())).await.unwrap();
+            let empty = PostgresStore::open_unmigrated(PostgresOptions::new("main", database.url())).await.unwrap();
             empty.schema().unwrap().up().await.unwrap();
         };
         let database = Database::copy_on(&Servers::find(), W::SERVER, migrate).await;
@@ -63,16 +63,16 @@ impl<W: Way> StoreHarness for Harness<W> {
         assert_eq!(session.execute(here).await.unwrap().rows_affected(), 1);
         session.close().await.unwrap();
         let clock = ManualClock::default();
-        let store = Postgres::open(options::<W>(&database, &clock)).await.unwrap();
+        let store = PostgresStore::open(options::<W>(&database, &clock)).await.unwrap();
         Self { clock, store, database, way: PhantomData }
     }
 
-    fn store(&self) -> &Postgres {
+    fn store(&self) -> &PostgresStore {
         &self.store
     }
 
-    async fn reopen(&self) -> Postgres {
-        Postgres::open(options::<W>(&self.database, &self.clock)).await.unwrap()
+    async fn reopen(&self) -> PostgresStore {
+        PostgresStore::open(options::<W>(&self.database, &self.clock)).await.unwrap()
     }
 
     fn clock(&self) -> &ManualClock {

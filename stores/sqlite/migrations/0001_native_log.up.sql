@@ -33,7 +33,7 @@ create index postroom_log_id on postroom_log (id);
 create index postroom_log_key on postroom_log (coalesce(key, aggregate_id)) where coalesce(key, aggregate_id) is not null;
 
 create table postroom_append_key (
-  word text not null unique,
+  idempotency_key text not null unique,
   at   integer not null
 );
 
@@ -47,18 +47,10 @@ create table postroom_route (
   start_seq     integer not null,
   start_at      integer,
   registered_at integer not null,
-  paused_by     text
-) without rowid;
-
--- One heartbeat per boot of a relay; routes is an object of route name to health.
-create table postroom_relay (
-  boot        text not null primary key,
-  name        text not null,
-  version     text not null,
-  started_at  integer not null,
-  seen_at     integer not null,
-  alive_until integer not null,
-  routes      text not null default '{}'
+  paused_by     text,
+  paused_at     integer,
+  pause_reason  text,
+  probe_at      integer
 ) without rowid;
 
 create table postroom_lane (
@@ -85,11 +77,12 @@ create table postroom_checkpoint (
   parked    integer not null default 0,
   recovered integer not null default 0,
   discarded integer not null default 0,
+  replayed  integer not null default 0,
   primary key (route, lane)
 ) without rowid;
 
 -- Only what did not go straight through. due is null while blocked or dead. round counts how often a dead one was
--- made due again, so that its tries are told apart.
+-- made due again, so that its tries are told apart; replayed_by is the replay that made it due.
 create table postroom_delivery (
   handle   integer primary key autoincrement,
   route    text not null,
@@ -103,13 +96,15 @@ create table postroom_delivery (
   round    integer not null default 0,
   code     text,
   error    text,
-  since    integer not null
+  since    integer not null,
+  replayed_by text
 );
 create unique index postroom_delivery_event on postroom_delivery (seq, route, replay);
 create index postroom_delivery_due on postroom_delivery (route, due, seq) where due is not null;
 create index postroom_delivery_key on postroom_delivery (route, key, state, seq) where blocks = 1;
 create index postroom_delivery_state on postroom_delivery (route, state);
 create index postroom_delivery_dead on postroom_delivery (seq) where state = 'dead';
+create index postroom_delivery_replay on postroom_delivery (replayed_by, state) where replayed_by is not null;
 
 create table postroom_attempt (
   delivery integer not null,
@@ -123,11 +118,13 @@ create table postroom_attempt (
   error    text not null,
   took_ms  integer not null,
   handlers text not null default '[]',
+  replay   text,
   unique (delivery, round, attempt)
 );
 create index postroom_attempt_event on postroom_attempt (seq, route);
 
--- One row per settled batch of first deliveries, one per event that was delivered or discarded later.
+-- One row per settled batch of first deliveries, one per event that was delivered or discarded later; replay is the replay
+-- that sent it, if one did.
 create table postroom_receipt (
   number      integer primary key,
   route       text not null,
@@ -137,9 +134,11 @@ create table postroom_receipt (
   ranges      text not null,
   coordinates text not null default '{}',
   discarded   integer not null default 0,
-  at          integer not null
+  at          integer not null,
+  replay      text
 );
 create index postroom_receipt_first on postroom_receipt (route, first);
+create index postroom_receipt_replay on postroom_receipt (replay) where replay is not null;
 
 create table postroom_inbox (
   consumer    text not null,
@@ -147,24 +146,5 @@ create table postroom_inbox (
   accepted_at integer not null default (cast((julianday('now') - 2440587.5) * 86400000000 as integer)),
   primary key (id, consumer)
 ) strict;
-
-create table postroom_audit (
-  number  integer primary key autoincrement,
-  at      integer not null,
-  actor   text not null,
-  action  text not null,
-  subject text not null,
-  count   integer not null default 0,
-  reason  text
-);
-
-create table postroom_stat (
-  route     text not null,
-  minute    integer not null,
-  delivered integer not null default 0,
-  retried   integer not null default 0,
-  dead      integer not null default 0,
-  primary key (route, minute)
-) without rowid;
 
 insert into postroom_meta (name, value) values ('schema_version', 1), ('pruned', 0);

@@ -7,26 +7,28 @@ mod states;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use postroom_adopted::layout::{Name, TableName};
-use postroom_adopted::{Columns, Dialect, Ground, Held, Rows, Statement};
-use postroom_core::{StoreError, StoreErrorKind};
+use postroom_admin::{Answer, Job};
+use postroom_adopted::mapping::{Name, TableName};
+use postroom_adopted::{Columns, Dialect, OpenTransaction, Rows, SqlExecutor, Statement};
+use postroom_core::{StoreError, StoreErrorKind, Timestamp};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, Executor as _, Row as _, SqliteConnection};
 
+use crate::admin::backend::{AdminSession, fault};
 use crate::database::Database;
 use crate::error::Fault;
 use crate::options::SqliteOptions;
 
 pub use inbox::SqliteInbox;
-pub use states::SqliteStates;
+pub use states::SqliteStateGuard;
 
-/// A SQLite file with an adopted table in it.
+/// SQLite file with an adopted table.
 #[derive(Debug)]
-pub struct SqliteGround {
+pub struct SqliteExecutor {
     db: Database,
 }
 
-impl SqliteGround {
+impl SqliteExecutor {
     /// Opens the file.
     pub async fn open(options: SqliteOptions) -> Result<Self, StoreError> {
         Ok(Self { db: Database::open(&options).await? })
@@ -34,7 +36,7 @@ impl SqliteGround {
 }
 
 #[async_trait]
-impl Ground for SqliteGround {
+impl SqlExecutor for SqliteExecutor {
     fn dialect(&self) -> Dialect {
         Dialect::Sqlite
     }
@@ -85,6 +87,29 @@ impl Ground for SqliteGround {
         self.run(operation, statements).await
     }
 
+    async fn admin_read(&self, operation: &'static str, source: &str, job: Job) -> Result<Answer, StoreError> {
+        let source = source.to_owned();
+        self.db
+            .look(operation, move |conn| {
+                Box::pin(async move {
+                    job(&mut AdminSession::new(conn, Timestamp::now()).of_adopted(source)).await.map_err(fault)
+                })
+            })
+            .await
+    }
+
+    async fn admin_write(&self, operation: &'static str, source: &str, job: Job) -> Result<Answer, StoreError> {
+        self.db.check_file(operation)?;
+        let source = source.to_owned();
+        self.db
+            .write(operation, move |conn| {
+                Box::pin(async move {
+                    job(&mut AdminSession::new(conn, Timestamp::now()).of_adopted(source)).await.map_err(fault)
+                })
+            })
+            .await
+    }
+
     fn holds_max(&self) -> usize {
         0
     }
@@ -94,9 +119,9 @@ impl Ground for SqliteGround {
         operation: &'static str,
         _: Statement,
         _: Duration,
-    ) -> Result<(Rows, Box<dyn Held>), StoreError> {
+    ) -> Result<(Rows, Box<dyn OpenTransaction>), StoreError> {
         let message = "rows cannot be locked one by one in a SQLite file";
-        Err(StoreError::new(StoreErrorKind::Invalid, operation, message).hint("leave `claim` out of the layout"))
+        Err(StoreError::new(StoreErrorKind::Invalid, operation, message).hint("leave `claim` out of the mapping"))
     }
 }
 

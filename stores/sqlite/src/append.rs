@@ -2,53 +2,51 @@
 
 use postroom_core::{Appended, Event, Outbox, StoreError, StoreErrorKind, ToEvent};
 use serde_json::json;
-use sqlx::{Connection, SqliteConnection, Transaction};
+use sqlx::{Connection, SqliteConnection};
 
 use crate::clock::micros;
 use crate::error::{Fault, is_busy, late_write_lock};
-use crate::store::Sqlite;
+use crate::store::SqliteStore;
+use crate::tx::SqliteTransaction;
 
 /// Longest word of `append_once`, in bytes.
-const WORD_BYTES_MAX: usize = 255;
+const IDEMPOTENCY_KEY_BYTES_MAX: usize = 255;
 
-impl Outbox for Sqlite {
-    type Tx<'t> = Transaction<'t, sqlx::Sqlite>;
-
-    async fn append<E: ToEvent + Sync>(&self, tx: &mut Self::Tx<'_>, event: &E) -> Result<Appended, StoreError> {
+impl<T: SqliteTransaction> Outbox<T> for SqliteStore {
+    async fn append<E: ToEvent + Sync>(&self, tx: &mut T, event: &E) -> Result<Appended, StoreError> {
         let event = self.checked(event)?;
-        self.insert(tx, &event).await?;
-        Ok(self.appended(vec![event.id]))
+        self.insert(tx.connection(), &event).await?;
+        Ok(self.appended(tx, vec![event.id]))
     }
 
-    async fn append_many<E: ToEvent + Sync>(
-        &self,
-        tx: &mut Self::Tx<'_>,
-        events: &[E],
-    ) -> Result<Appended, StoreError> {
+    async fn append_many<E: ToEvent + Sync>(&self, tx: &mut T, events: &[E]) -> Result<Appended, StoreError> {
         let events = events.iter().map(|event| self.checked(event)).collect::<Result<Vec<_>, _>>()?;
-        let mut all = tx.begin().await.map_err(|e| self.failed(e))?;
+        let mut all = tx.connection().begin().await.map_err(|e| self.failed(e))?;
         for event in &events {
             self.insert(&mut all, event).await?;
         }
         all.commit().await.map_err(|e| self.failed(e))?;
-        Ok(self.appended(events.into_iter().map(|event| event.id).collect()))
+        Ok(self.appended(tx, events.into_iter().map(|event| event.id).collect()))
     }
 
     async fn append_once<E: ToEvent + Sync>(
         &self,
-        tx: &mut Self::Tx<'_>,
-        once: &str,
+        tx: &mut T,
+        idempotency_key: &str,
         event: &E,
     ) -> Result<Appended, StoreError> {
-        if once.is_empty() || once.len() > WORD_BYTES_MAX {
-            let message = format!("the word of append_once is {} bytes, it must be 1 to {WORD_BYTES_MAX}", once.len());
+        if idempotency_key.is_empty() || idempotency_key.len() > IDEMPOTENCY_KEY_BYTES_MAX {
+            let message = format!(
+                "the idempotency key is {} bytes, it must be 1 to {IDEMPOTENCY_KEY_BYTES_MAX}",
+                idempotency_key.len()
+            );
             return Err(StoreError::new(StoreErrorKind::Invalid, "append", message)
                 .hint("use the id of the request that must not be repeated"));
         }
         let event = self.checked(event)?;
-        let mut both = tx.begin().await.map_err(|e| self.failed(e))?;
-        let new = sqlx::query("insert into postroom_append_key (word, at) values (?1, ?2) on conflict do nothing")
-            .bind(once)
+        let mut both = tx.connection().begin().await.map_err(|e| self.failed(e))?;
+        let new = sqlx::query(include_str!("sql/append_once.sql"))
+            .bind(idempotency_key)
             .bind(self.inner.now())
             .execute(&mut *both)
             .await
@@ -58,11 +56,11 @@ impl Outbox for Sqlite {
             self.insert(&mut both, &event).await?;
         }
         both.commit().await.map_err(|e| self.failed(e))?;
-        Ok(self.appended(if new == 1 { vec![event.id] } else { Vec::new() }))
+        Ok(self.appended(tx, if new == 1 { vec![event.id] } else { Vec::new() }))
     }
 }
 
-impl Sqlite {
+impl SqliteStore {
     fn checked<E: ToEvent>(&self, event: &E) -> Result<Event, StoreError> {
         let event = event.to_event()?;
         self.inner.check(&event)?;
@@ -73,7 +71,10 @@ impl Sqlite {
         insert(conn, event, self.inner.now()).await.map_err(|e| self.failed(e))
     }
 
-    fn appended(&self, ids: Vec<String>) -> Appended {
+    fn appended(&self, tx: &mut impl SqliteTransaction, ids: Vec<String>) -> Appended {
+        if !ids.is_empty() {
+            tx.set_appended();
+        }
         Appended::new(ids, self.inner.wake.clone())
     }
 

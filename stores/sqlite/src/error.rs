@@ -62,7 +62,7 @@ pub(crate) fn is_busy(error: &sqlx::Error) -> bool {
 /// The error of a write inside a caller's transaction that cannot become a writer.
 pub(crate) fn late_write_lock(operation: &'static str, error: sqlx::Error) -> StoreError {
     StoreError::new(
-        StoreErrorKind::LateWriteLock,
+        StoreErrorKind::ReadBeforeWrite,
         operation,
         "the transaction began with a read and cannot become a writer now, because another one has written since",
     )
@@ -83,17 +83,23 @@ fn explain(error: sqlx::Error, operation: &'static str, path: &str) -> StoreErro
             make(K::Busy, format!("{operation} on {path} took too long and was cut off"), "ask for less at a time")
         }
         (_, Some(code::READONLY | code::PERM | code::AUTH)) => make(
-            K::Refused,
+            K::PermissionDenied,
             format!("{path} is read-only for this process"),
             "give the process write permission on the file and on its folder",
         ),
-        (_, Some(code::FULL)) => {
-            make(K::Full, format!("no room to write {path}"), "free space on the disk, or raise the file's page limit")
+        (_, Some(code::FULL)) => make(
+            K::StorageFull,
+            format!("no room to write {path}"),
+            "free space on the disk, or raise the file's page limit",
+        ),
+        (_, Some(code::NOTADB)) => {
+            make(K::UnexpectedSchema, format!("{path} is not a SQLite database"), "check the path")
         }
-        (_, Some(code::NOTADB)) => make(K::NotAStore, format!("{path} is not a SQLite database"), "check the path"),
-        (_, Some(code::CORRUPT)) => {
-            make(K::NotAStore, format!("{path} is damaged"), "stop all writers, then restore a backup of the file")
-        }
+        (_, Some(code::CORRUPT)) => make(
+            K::UnexpectedSchema,
+            format!("{path} is damaged"),
+            "stop all writers, then restore a backup of the file",
+        ),
         (_, Some(code::CANTOPEN)) => make(
             K::Unreachable,
             format!("{path} cannot be opened"),

@@ -3,14 +3,13 @@
 //! ```no_run
 //! # async fn shop() -> Result<(), Box<dyn std::error::Error>> {
 //! use postroom_core::{Event, Outbox};
-//! use postroom_sqlite::Sqlite;
+//! use postroom_sqlite::SqliteStore;
 //!
-//! let store = Sqlite::create("shop.db").await?;
+//! let store = SqliteStore::create("shop.db").await?;
 //! let mut tx = store.begin().await?; // `begin immediate`: a writer from the start
 //! sqlx::query("update orders set paid = 1 where id = 7").execute(&mut *tx).await?;
-//! let appended = store.append(&mut tx, &Event::new("order.paid").key("order-7")).await?;
-//! tx.commit().await?;
-//! appended.wake();
+//! store.append(&mut tx, &Event::new("order.paid").key("order-7")).await?;
+//! tx.commit().await?; // commits both, and wakes the relays of this process
 //! # Ok(()) }
 //! ```
 //!
@@ -18,18 +17,18 @@
 //! Commits are durable (`synchronous=FULL` in WAL mode): a power cut loses nothing that was reported as committed.
 //!
 //! The folders follow the contracts: [`Outbox`](postroom_core::Outbox) in `append`, [`Inbox`](postroom_core::Inbox) in
-//! `inbox`, [`Source`](postroom_core::Source) in `source/`, [`Desk`](postroom_core::Desk) in `desk/`,
+//! `inbox`, [`Source`](postroom_core::Source) in `source/`, [`Admin`](postroom_admin::Admin) in `admin/`,
 //! [`Schema`](postroom_core::Schema) in `schema`; `database` is how all of them reach the file.
 
+mod admin;
 #[cfg(feature = "adopted")]
 mod adopted;
 mod append;
 mod clock;
 mod database;
-mod desk;
+mod diagnose;
 mod error;
 mod events;
-mod examine;
 #[doc(hidden)]
 #[cfg(feature = "broken")]
 #[doc(hidden)]
@@ -44,14 +43,16 @@ mod schema;
 mod source;
 mod store;
 mod transactions;
+mod tx;
 mod work;
 mod writer;
 
 #[cfg(feature = "adopted")]
-pub use adopted::{SqliteGround, SqliteInbox, SqliteStates};
+pub use adopted::{SqliteExecutor, SqliteInbox, SqliteStateGuard};
 pub use options::SqliteOptions;
 /// Which tables of an application's they use.
 #[cfg(feature = "adopted")]
-pub use postroom_adopted::{StateTable, layout::InboxTable};
-pub use store::Sqlite;
+pub use postroom_adopted::{StateTable, mapping::InboxTable};
+pub use store::SqliteStore;
 pub use transactions::PoolTransactions;
+pub use tx::{SqliteTransaction, SqliteTx};

@@ -9,8 +9,9 @@ use postroom_core::{Clock, Contract, Limits};
 use crate::clock::SystemClock;
 use crate::gate::Gated;
 
-/// Which file a store lives in, and its limits.
+/// Options of a store: its file, and its limits.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct SqliteOptions {
     pub(crate) name: String,
     pub(crate) path: PathBuf,
@@ -21,14 +22,14 @@ pub struct SqliteOptions {
     pub(crate) limits: Limits,
     pub(crate) contract: Option<Arc<dyn Contract>>,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) looking: bool,
+    pub(crate) for_admin: bool,
     pub(crate) gate: Gated,
 }
 
 impl SqliteOptions {
-    /// The store `name` in a file: `shop.db`, `sqlite://shop.db` or `sqlite:///var/lib/shop.db`.
+    /// Describes the store `name` in a file: `shop.db`, `sqlite://shop.db` or `sqlite:///var/lib/shop.db`.
     ///
-    /// A URL that ends in `?mode=ro` opens the file for looking only; other parameters are refused when it is opened.
+    /// A URL that ends in `?mode=ro` opens the file read-only; other parameters are refused when it is opened.
     pub fn new(name: impl Into<String>, path_or_url: impl AsRef<str>) -> Self {
         let text = path_or_url.as_ref();
         let url = text.strip_prefix("sqlite://").or_else(|| text.strip_prefix("sqlite:"));
@@ -45,12 +46,12 @@ impl SqliteOptions {
             limits: Limits::default(),
             contract: None,
             clock: Arc::new(SystemClock::default()),
-            looking: false,
+            for_admin: false,
             gate: Gated::default(),
         }
     }
 
-    /// Whether to create the file when it is missing.
+    /// Sets whether the file is created if it is missing.
     ///
     /// On, a mistyped path becomes an empty store instead of an error. Defaults to false.
     pub fn create(mut self, create: bool) -> Self {
@@ -58,19 +59,19 @@ impl SqliteOptions {
         self
     }
 
-    /// What an event may look like.
+    /// Sets the limits of events.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// What events must look like beyond the limits; asked before anything is written. Defaults to nothing.
+    /// Sets the contract of events beyond the limits, checked before any write. Defaults to none.
     pub fn contract(mut self, contract: Arc<dyn Contract>) -> Self {
         self.contract = Some(contract);
         self
     }
 
-    /// The clock that decides about leases, due times and retention; every process on the file must have the same.
+    /// Sets the clock of leases, due times and retention; every process on the file must have the same.
     ///
     /// Defaults to the machine's.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
@@ -78,9 +79,10 @@ impl SqliteOptions {
         self
     }
 
-    /// For those who look while relays work: no read longer than two seconds, so that looking never slows a relay.
-    pub fn for_looking(mut self) -> Self {
-        self.looking = true;
+    /// Opens admin connections, for the API and commands while relays work: no read longer than two seconds, so that they
+    /// never slow a relay.
+    pub fn for_admin(mut self) -> Self {
+        self.for_admin = true;
         self
     }
 
@@ -108,8 +110,8 @@ mod tests {
         assert_eq!(path("shop.db"), PathBuf::from("shop.db"));
         assert_eq!(path("sqlite://shop.db"), PathBuf::from("shop.db"));
         assert_eq!(path("sqlite:///var/shop.db"), PathBuf::from("/var/shop.db"));
-        let looking = SqliteOptions::new("main", "sqlite://shop.db?mode=ro");
-        assert!(looking.read_only && looking.unknown.is_none() && looking.path.ends_with("shop.db"));
+        let read_only = SqliteOptions::new("main", "sqlite://shop.db?mode=ro");
+        assert!(read_only.read_only && read_only.unknown.is_none() && read_only.path.ends_with("shop.db"));
         let unknown = SqliteOptions::new("main", "sqlite://shop.db?mode=rwc");
         assert_eq!((unknown.path, unknown.unknown.as_deref()), (PathBuf::from("shop.db"), Some("mode=rwc")));
     }

@@ -1,8 +1,8 @@
 //! Routes as the store keeps them: registration, changes, and who serves them.
 
 use postroom_core::{
-    Filter, OnDead, OnFailure, RelayIdentity, RouteDefinition, RouteHealth, Start, StoreError, StoreErrorKind,
-    valid_name,
+    Actor, Filter, OnDead, OnFailure, Pause, RelayIdentity, RouteHealth, RouteSpec, StartFrom, StoreError,
+    StoreErrorKind, Timestamp, valid_name,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 
-use crate::clock::{micros, span};
-use crate::desk::actions;
+use crate::admin;
+use crate::clock::{micros, span, timestamp};
 use crate::error::Fault;
 use crate::store::Inner;
 
@@ -30,7 +30,7 @@ pub(crate) struct Registered {
     pub(crate) start_at: Option<i64>,
     /// When it was registered.
     pub(crate) since: i64,
-    pub(crate) paused_by: Option<String>,
+    pub(crate) pause: Option<Pause>,
 }
 
 impl Registered {
@@ -45,16 +45,23 @@ impl Registered {
             start_seq: row.try_get("start_seq")?,
             start_at: row.try_get("start_at")?,
             since: row.try_get("registered_at")?,
-            paused_by: row.try_get("paused_by")?,
+            pause: pause(row)?,
         })
     }
 
-    pub(crate) fn agrees_with(&self, route: &RouteDefinition) -> bool {
+    pub(crate) fn agrees_with(&self, route: &RouteSpec) -> bool {
         self.filter == route.filter
             && self.to == route.to
             && self.on_failure == route.on_failure
             && self.on_dead == route.on_dead
     }
+}
+
+/// Who paused a route, when and why.
+fn pause(row: &SqliteRow) -> Result<Option<Pause>, sqlx::Error> {
+    let Some(by) = row.try_get("paused_by")? else { return Ok(None) };
+    let at = row.try_get::<Option<i64>, _>("paused_at")?.map_or(Timestamp::UNIX_EPOCH, timestamp);
+    Ok(Some(Pause { by, at, reason: row.try_get("pause_reason")? }))
 }
 
 /// Every registered route, by name.
@@ -93,7 +100,7 @@ pub(crate) async fn live_relay(
 ) -> Result<Option<(String, String)>, sqlx::Error> {
     sqlx::query_as(
         "select name, boot from postroom_relay \
-         where boot <> ?1 and alive_until > ?2 and seen_at - ?2 <= alive_until - seen_at \
+         where source = '' and boot <> ?1 and alive_until > ?2 and seen_at - ?2 <= alive_until - seen_at \
          and json_type(routes, ?3) is not null limit 1",
     )
     .bind(boot)
@@ -103,13 +110,31 @@ pub(crate) async fn live_relay(
     .await
 }
 
+/// Fails if the route is not registered, or if a live relay serves it.
+pub(crate) async fn need_unserved(
+    conn: &mut SqliteConnection,
+    route: &str,
+    now: i64,
+    operation: &'static str,
+) -> Result<(), Fault> {
+    need(conn, route, operation).await?;
+    let Some((name, boot)) = live_relay(conn, route, "", now).await? else { return Ok(()) };
+    Err(StoreError::new(
+        StoreErrorKind::Conflict,
+        operation,
+        format!("route {route:?} is served by relay {name} ({boot}), which is alive"),
+    )
+    .hint("stop the relay, or take the route out of its configuration first")
+    .into())
+}
+
 /// Where a route stands in a relay's `routes`.
 pub(crate) fn path_of(route: &str) -> String {
     format!("$.\"{route}\"")
 }
 
 /// Registers the route if it is new, else takes its changes over, and says that this relay serves it.
-pub(crate) async fn join(inner: &Inner, relay: &RelayIdentity, route: &RouteDefinition) -> Result<(), StoreError> {
+pub(crate) async fn join(inner: &Inner, relay: &RelayIdentity, route: &RouteSpec) -> Result<(), StoreError> {
     let (relay, route, now) = (relay.clone(), route.clone(), inner.now());
     inner
         .db
@@ -125,8 +150,15 @@ pub(crate) async fn join(inner: &Inner, relay: &RelayIdentity, route: &RouteDefi
         .await
 }
 
+/// The first checkpoint of a route: rows up to its start, there or pruned, are its base and never counted as seen.
+const REGISTER_CHECKPOINT: &str = "
+    insert into postroom_checkpoint (route, lane, term, hwm, base)
+    select r.name, 0, 0, r.start_seq,
+      (select count(*) from postroom_log where seq <= r.start_seq) + (select value from postroom_meta where name = 'pruned')
+    from postroom_route r where r.name = ?1";
+
 /// Registers the route if it is new; says whether it was.
-pub(crate) async fn register(conn: &mut SqliteConnection, route: &RouteDefinition, now: i64) -> Result<bool, Fault> {
+pub(crate) async fn register(conn: &mut SqliteConnection, route: &RouteSpec, now: i64) -> Result<bool, Fault> {
     if !valid_name(&route.name) {
         return Err(StoreError::new(
             StoreErrorKind::Invalid,
@@ -143,8 +175,8 @@ pub(crate) async fn register(conn: &mut SqliteConnection, route: &RouteDefinitio
         .bind(word(&route.on_failure))
         .bind(word(&route.on_dead))
         .bind(route.start.to_string())
-        .bind(matches!(route.start, Start::Now))
-        .bind(if let Start::At(time) = route.start { Some(micros(time)) } else { None })
+        .bind(matches!(route.start, StartFrom::Now))
+        .bind(if let StartFrom::At(time) = route.start { Some(micros(time)) } else { None })
         .bind(now)
         .execute(&mut *conn)
         .await?
@@ -160,17 +192,12 @@ pub(crate) async fn register(conn: &mut SqliteConnection, route: &RouteDefinitio
     .bind(&route.name)
     .execute(&mut *conn)
     .await?;
-    sqlx::query(include_str!("sql/register_checkpoint.sql")).bind(&route.name).execute(conn).await?;
+    sqlx::query(REGISTER_CHECKPOINT).bind(&route.name).execute(conn).await?;
     Ok(true)
 }
 
 /// Takes over what changed in the definition, unless a live relay serves the old one.
-async fn change(
-    conn: &mut SqliteConnection,
-    relay: &RelayIdentity,
-    route: &RouteDefinition,
-    now: i64,
-) -> Result<(), Fault> {
+async fn change(conn: &mut SqliteConnection, relay: &RelayIdentity, route: &RouteSpec, now: i64) -> Result<(), Fault> {
     let there = need(conn, &route.name, "register").await?;
     let lanes: i64 = sqlx::query_scalar(
         "select count(*) from postroom_lane l join postroom_checkpoint c on c.route = l.route and c.lane = l.lane \
@@ -212,8 +239,8 @@ async fn change(
         .execute(&mut *conn)
         .await?;
     let reason = format!("from {old} to {new}");
-    let action = actions::Action { actor: &relay.name, reason: Some(&reason), name: "route.change" };
-    actions::record(conn, &action, &route.name, 0, now).await?;
+    let actor = Actor { name: relay.name.clone(), reason: Some(reason) };
+    admin::record(conn, &actor, "route.change", &route.name, 0, now).await?;
     Ok(())
 }
 
@@ -230,7 +257,7 @@ pub(crate) fn was_changed(route: &str) -> StoreError {
 /// The error of a lane that has lost its position; reading from the beginning instead would send everything again.
 pub(crate) fn no_checkpoint(route: &str) -> StoreError {
     StoreError::new(
-        StoreErrorKind::NotAStore,
+        StoreErrorKind::UnexpectedSchema,
         "register",
         format!("route {route:?} is registered, but its lane 0 has no checkpoint"),
     )

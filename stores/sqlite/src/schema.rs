@@ -4,16 +4,18 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use postroom_admin::{Dialect, tables};
 use postroom_core::{Schema, SchemaStatus, SchemaStep, StoreError, StoreErrorKind};
-use sqlx::SqliteConnection;
+use sqlx::{AssertSqlSafe, SqliteConnection};
 
 use crate::database::Database;
 use crate::error::Fault;
-use crate::store::Inner;
+use crate::store::{Inner, SqliteStore};
 
 /// The tables of one store.
 pub(crate) struct SqliteSchema(pub(crate) Arc<Inner>);
 
+/// A step of the log's own tables; [`tables`] adds the operators' tables to the first two.
 struct Step {
     name: &'static str,
     up: &'static str,
@@ -27,16 +29,17 @@ const STEPS: &[Step] = &[
         up: include_str!("../migrations/0001_native_log.up.sql"),
         down: include_str!("../migrations/0001_native_log.down.sql"),
     },
-    Step {
-        name: "replays and tokens",
-        up: include_str!("../migrations/0002_replays_and_tokens.up.sql"),
-        down: include_str!("../migrations/0002_replays_and_tokens.down.sql"),
-    },
+    Step { name: "replays and tokens", up: "", down: "" },
 ];
 
 /// The version this build needs.
 #[allow(clippy::cast_possible_wrap, reason = "a handful of steps")]
 const NEEDS: i64 = STEPS.len() as i64;
+
+impl SqliteStore {
+    /// Version of the schema that this build needs.
+    pub const SCHEMA_VERSION: i64 = NEEDS;
+}
 
 /// Fails unless the tables are there in the version this build needs.
 pub(crate) async fn check(db: &Database) -> Result<(), StoreError> {
@@ -77,7 +80,7 @@ fn described(version: i64, applied: bool) -> SchemaStep {
 async fn up_once(conn: &mut SqliteConnection) -> Result<Option<SchemaStep>, Fault> {
     let next = version(conn).await? + 1;
     let Some(step) = step(next) else { return Ok(None) };
-    sqlx::raw_sql(step.up).execute(&mut *conn).await?;
+    sqlx::raw_sql(AssertSqlSafe(up_text(next, step))).execute(&mut *conn).await?;
     set_version(conn, next).await?;
     Ok(Some(described(next, true)))
 }
@@ -96,6 +99,10 @@ async fn down_once(conn: &mut SqliteConnection) -> Result<Option<SchemaStep>, Fa
         .hint("run `postroom store migrate down` of the build that made it")
         .into());
     };
+    let adopted = sqlx::query("select 1 from sqlite_schema where name = 'postroom_adopted_meta'");
+    if adopted.fetch_optional(&mut *conn).await?.is_none() {
+        sqlx::raw_sql(tables::down(Dialect::Sqlite, newest)).execute(&mut *conn).await?;
+    }
     sqlx::raw_sql(step.down).execute(&mut *conn).await?;
     if newest > 1 {
         set_version(conn, newest - 1).await?;
@@ -111,12 +118,18 @@ async fn set_version(conn: &mut SqliteConnection, version: i64) -> Result<(), sq
         .map(drop)
 }
 
+/// What a step does.
+fn up_text(number: i64, step: &Step) -> String {
+    let shared = tables::up(Dialect::Sqlite, number);
+    if step.up.is_empty() { shared.to_owned() } else { format!("{}\n{shared}", step.up) }
+}
+
 /// The SQL that brings a file from this version to the one this build needs; 0 is a new file.
 pub(crate) fn plan_from(version: i64) -> String {
     let mut plan = String::new();
     for n in version + 1..=NEEDS {
         let Some(step) = step(n) else { break };
-        let _ = writeln!(plan, "-- step {n}: {}\nbegin immediate;\n{}", step.name, step.up.trim_end());
+        let _ = writeln!(plan, "-- step {n}: {}\nbegin immediate;\n{}", step.name, up_text(n, step).trim_end());
         let _ = writeln!(plan, "update postroom_meta set value = {n} where name = 'schema_version';\ncommit;");
     }
     plan

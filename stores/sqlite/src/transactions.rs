@@ -5,31 +5,32 @@ use sqlx::{SqlitePool, Transaction};
 
 use crate::database::joined;
 use crate::error::Fault;
-use crate::store::Sqlite;
+use crate::store::SqliteStore;
+use crate::tx::SqliteTx;
 
-impl Transactions for Sqlite {
-    type Tx = Transaction<'static, sqlx::Sqlite>;
+impl Transactions for SqliteStore {
+    type Tx = SqliteTx;
 
-    async fn begin(&self) -> Result<Self::Tx, StoreError> {
-        self.inner.db.begin().await
+    async fn begin(&self) -> Result<SqliteTx, StoreError> {
+        Self::begin(self).await
     }
 
-    async fn commit(&self, tx: Self::Tx) -> Result<(), StoreError> {
-        tx.commit().await.map_err(|error| Fault::from(error).at("commit", &self.inner.db.path))
+    async fn commit(&self, tx: SqliteTx) -> Result<(), StoreError> {
+        tx.commit().await
     }
 
-    async fn rollback(&self, tx: Self::Tx) -> Result<(), StoreError> {
-        tx.rollback().await.map_err(|error| Fault::from(error).at("rollback", &self.inner.db.path))
+    async fn rollback(&self, tx: SqliteTx) -> Result<(), StoreError> {
+        tx.rollback().await
     }
 }
 
-/// Transactions of a pool of the application's own, for inboxes that are tables of its own. They are writers from the
+/// Transactions of the application's own pool, for inboxes in its own tables. They are writers from the
 /// start (`begin immediate`).
 #[derive(Debug, Clone)]
 pub struct PoolTransactions(SqlitePool);
 
 impl PoolTransactions {
-    /// Of this pool.
+    /// Returns the transactions of this pool.
     pub fn of(pool: &SqlitePool) -> Self {
         Self(pool.clone())
     }

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 use crate::error::{Fault, is_busy};
 use crate::gate::Gated;
-use crate::work::{AnyWork, Found};
+use crate::work::{AnyResult, ConnectionTask};
 
 /// How often a `begin` that found the file locked for the whole busy time-out is tried in all. `error` tells people how
 /// long that is.
@@ -48,7 +48,11 @@ impl Writer {
     }
 
     /// Runs the work in a `begin immediate` transaction and returns after its commit.
-    pub(crate) async fn write(self: &Arc<Self>, operation: &'static str, work: AnyWork) -> Result<Found, StoreError> {
+    pub(crate) async fn write(
+        self: &Arc<Self>,
+        operation: &'static str,
+        work: ConnectionTask,
+    ) -> Result<AnyResult, StoreError> {
         let (answer, answered) = oneshot::channel();
         let job = Job { operation, work: Some(work), result: None, answer };
         let start = {
@@ -160,9 +164,9 @@ impl Drop for Busy<'_> {
 /// A piece of work and the caller who waits for it.
 struct Job {
     operation: &'static str,
-    work: Option<AnyWork>,
-    result: Option<Result<Found, StoreError>>,
-    answer: oneshot::Sender<Result<Found, StoreError>>,
+    work: Option<ConnectionTask>,
+    result: Option<Result<AnyResult, StoreError>>,
+    answer: oneshot::Sender<Result<AnyResult, StoreError>>,
 }
 
 impl Job {
@@ -232,9 +236,9 @@ mod tests {
         let writer = writer(&folder).await;
         let large = 1_000_000;
         let (a, b) = tokio::join!(insert(&writer, 1, false), insert(&writer, large, false));
-        assert_eq!(b.unwrap_err().kind, StoreErrorKind::Full);
+        assert_eq!(b.unwrap_err().kind, StoreErrorKind::StorageFull);
         let committed = i64::from(a.is_ok());
-        assert_eq!(insert(&writer, large, false).await.unwrap_err().kind, StoreErrorKind::Full);
+        assert_eq!(insert(&writer, large, false).await.unwrap_err().kind, StoreErrorKind::StorageFull);
         assert_eq!(insert(&writer, 1, false).await.unwrap(), committed + 1);
     }
 }

@@ -1,8 +1,9 @@
 //! Appending in the caller's transaction.
 
-use crate::common::*;
 use postroom_core::{Event, Outbox, StoreErrorKind};
 use sqlx::sqlite::SqlitePoolOptions;
+
+use crate::common::*;
 
 #[tokio::test]
 async fn an_event_comes_back_byte_for_byte() {
@@ -36,7 +37,7 @@ async fn a_rolled_back_event_is_never_seen_and_its_number_is_no_loss() {
     let taken = take(&source).await;
     assert_eq!(ids(&taken), ["real"]);
     settle(&source, &[delivered(&taken[0])]).await;
-    shop.audit().await;
+    shop.verify().await;
 }
 
 #[tokio::test]
@@ -81,7 +82,7 @@ async fn a_transaction_that_began_with_a_read_gets_a_clear_error() {
     let _: i64 = sqlx::query_scalar("select count(*) from postroom_log").fetch_one(&mut *tx).await.unwrap();
     shop.append(&[Event::new("t")]).await;
     let error = shop.store.append(&mut tx, &Event::new("t")).await.unwrap_err();
-    assert_eq!(error.kind, StoreErrorKind::LateWriteLock);
+    assert_eq!(error.kind, StoreErrorKind::ReadBeforeWrite);
     assert!(error.hint.contains("begin immediate") && error.hint.contains("store.begin()"));
     // And the same user's own pool works when it begins as a writer.
     tx.rollback().await.unwrap();

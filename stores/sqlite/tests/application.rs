@@ -4,11 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use postroom_admin::ManagedStore as _;
 use postroom_core::{
-    Acceptance, Contract, Event, EventError, Inbox as _, Outbox as _, States as _, Step, Store as _, StoreErrorKind,
+    Acceptance, Contract, Event, EventError, Inbox as _, Outbox as _, StateGuard as _, StoreErrorKind, Transition,
     Transitions, new_id,
 };
-use postroom_sqlite::{InboxTable, Sqlite, SqliteInbox, SqliteOptions, SqliteStates, StateTable};
+use postroom_sqlite::{InboxTable, SqliteInbox, SqliteOptions, SqliteStateGuard, SqliteStore, StateTable};
 use sqlx::{AssertSqlSafe, Executor as _};
 
 const EVENT_INBOX: &str = "create table event_inbox (consumer_name text not null, event_id uuid not null, \
@@ -16,14 +17,14 @@ const EVENT_INBOX: &str = "create table event_inbox (consumer_name text not null
 const PROCESSED_EVENTS: &str = "create table processed_events (n integer primary key, event_id text, consumer_name varchar(40), unique (event_id, consumer_name))";
 
 struct Shop {
-    store: Sqlite,
+    store: SqliteStore,
     _folder: tempfile::TempDir,
 }
 
 impl Shop {
     async fn with(script: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let store = Sqlite::create(folder.path().join("shop.db")).await.unwrap();
+        let store = SqliteStore::create(folder.path().join("shop.db")).await.unwrap();
         store.pool().execute(sqlx::raw_sql(AssertSqlSafe(script.to_owned()))).await.unwrap();
         Self { store, _folder: folder }
     }
@@ -103,18 +104,18 @@ async fn a_step_is_taken_once_then_repeated_and_a_step_back_is_refused() {
     .await;
     let table = StateTable::new("orders").unwrap().key_column("number").unwrap().state_column("state").unwrap();
     let order = Transitions::new("order").allow("placed", "paid").allow("paid", "shipped");
-    let states = SqliteStates::open(shop.store.pool(), &table, order).await.unwrap();
+    let states = SqliteStateGuard::open(shop.store.pool(), &table, order).await.unwrap();
     let advance = async |key: &str, to: &str| {
         let mut tx = shop.store.begin().await.unwrap();
         let step = states.advance(&mut tx, key, to).await;
         tx.commit().await.unwrap();
         step
     };
-    assert_eq!(advance("7", "paid").await.unwrap(), Step::Taken);
-    assert_eq!(advance("7", "paid").await.unwrap(), Step::Repeated);
-    assert_eq!(advance("7", "shipped").await.unwrap(), Step::Taken);
-    assert!(matches!(advance("7", "paid").await.unwrap(), Step::Refused(_)));
-    assert!(matches!(advance("8", "paid").await.unwrap(), Step::Refused(refusal) if refusal.from.is_none()));
+    assert_eq!(advance("7", "paid").await.unwrap(), Transition::Taken);
+    assert_eq!(advance("7", "paid").await.unwrap(), Transition::Repeated);
+    assert_eq!(advance("7", "shipped").await.unwrap(), Transition::Taken);
+    assert!(matches!(advance("7", "paid").await.unwrap(), Transition::NotAllowed(_)));
+    assert!(matches!(advance("8", "paid").await.unwrap(), Transition::NotAllowed(refusal) if refusal.from.is_none()));
     assert_eq!(advance("seven", "paid").await.unwrap_err().kind, StoreErrorKind::Invalid);
 }
 
@@ -137,7 +138,7 @@ async fn an_event_that_breaks_its_contract_is_not_appended_by_anybody() {
     let shop = Shop::with("select 1").await;
     let path = shop.store.pool().connect_options().get_filename().to_owned();
     let options = SqliteOptions::new("main", path.to_str().unwrap()).contract(Arc::new(NoRefunds));
-    let store = Sqlite::open(options).await.unwrap();
+    let store = SqliteStore::open(options).await.unwrap();
     let (sale, refund) = (Event::new("sale"), Event::new("refund"));
     let mut tx = store.begin().await.unwrap();
     let error = store.append(&mut tx, &refund).await.unwrap_err();
@@ -146,11 +147,11 @@ async fn an_event_that_breaks_its_contract_is_not_appended_by_anybody() {
     assert!(store.append_many(&mut tx, &[sale.clone(), refund.clone()]).await.is_err());
     assert!(store.append_once(&mut tx, "word", &refund).await.is_err());
     tx.commit().await.unwrap();
-    assert!(store.desk().append(&[sale.clone(), refund]).await.is_err());
+    assert!(store.admin().append(&[sale.clone(), refund]).await.is_err());
     let there = async || -> i64 {
         sqlx::query_scalar("select count(*) from postroom_log").fetch_one(store.pool()).await.unwrap()
     };
     assert_eq!(there().await, 0);
-    assert_eq!(store.desk().append(&[sale]).await.unwrap().len(), 1);
+    assert_eq!(store.admin().append(&[sale]).await.unwrap().len(), 1);
     assert_eq!(there().await, 1);
 }

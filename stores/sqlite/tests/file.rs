@@ -3,14 +3,16 @@
 
 use std::time::Duration;
 
-use crate::common::*;
+use postroom_admin::ManagedStore as _;
 use postroom_core::{Event, Outbox, Retention, Store, StoreErrorKind};
-use postroom_sqlite::{Sqlite, SqliteOptions};
+use postroom_sqlite::{SqliteOptions, SqliteStore};
 use sqlx::ConnectOptions as _;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 
-async fn open(path: &std::path::Path) -> Result<Sqlite, postroom_core::StoreError> {
-    Sqlite::open(SqliteOptions::new("main", path.to_str().unwrap())).await
+use crate::common::*;
+
+async fn open(path: &std::path::Path) -> Result<SqliteStore, postroom_core::StoreError> {
+    SqliteStore::open(SqliteOptions::new("main", path.to_str().unwrap())).await
 }
 
 /// A plain rowid would start at 1 again, below every position: silent loss.
@@ -23,16 +25,16 @@ async fn numbers_go_on_after_retention_has_emptied_the_log() {
     settle(&source, &taken.iter().map(delivered).collect::<Vec<_>>()).await;
     shop.clock.advance(Duration::from_secs(10));
     let keep = Retention { delivered: Some(Duration::from_secs(1)), attempts: None, inbox: None };
-    assert_eq!(shop.store.desk().prune(&keep, false).await.unwrap().events, 5);
+    assert_eq!(shop.store.admin().prune(&keep, false).await.unwrap().events, 5);
     assert_eq!(shop.number("select count(*) from postroom_log").await, 0);
     // A route that starts now starts after what is gone, too.
-    let late = shop.source("a", &postroom_core::RouteDefinition::new("late")).await;
+    let late = shop.source("a", &postroom_core::RouteSpec::new("late")).await;
     shop.append_key("k", 6..=6).await;
     let taken = take(&source).await;
     assert_eq!((ids(&taken), taken[0].position), (vec!["k-6"], Some(6)));
     assert_eq!(ids(&take(&late).await), ["k-6"]);
     settle(&source, &[delivered(&taken[0])]).await;
-    shop.audit().await;
+    shop.verify().await;
 }
 
 #[tokio::test]
@@ -80,14 +82,14 @@ async fn h26_what_is_no_database_is_not_a_store() {
     let folder = tempfile::tempdir().unwrap();
     let text = folder.path().join("notes.txt");
     std::fs::write(&text, "dear diary, ".repeat(200)).unwrap();
-    assert_eq!(open(&text).await.unwrap_err().kind, StoreErrorKind::NotAStore);
+    assert_eq!(open(&text).await.unwrap_err().kind, StoreErrorKind::UnexpectedSchema);
     assert_eq!(std::fs::read_to_string(&text).unwrap(), "dear diary, ".repeat(200), "the file was changed");
     let error = open(folder.path()).await.unwrap_err();
-    assert_eq!(error.kind, StoreErrorKind::NotAStore);
+    assert_eq!(error.kind, StoreErrorKind::UnexpectedSchema);
     assert!(error.message.contains("is a folder"));
     assert_eq!(open(":memory:".as_ref()).await.unwrap_err().kind, StoreErrorKind::Invalid);
     let nowhere = SqliteOptions::new("main", folder.path().join("no/such/folder.db").to_str().unwrap()).create(true);
-    assert_eq!(Sqlite::open_unmigrated(nowhere).await.unwrap_err().kind, StoreErrorKind::Unreachable);
+    assert_eq!(SqliteStore::open_unmigrated(nowhere).await.unwrap_err().kind, StoreErrorKind::Unreachable);
 }
 
 #[tokio::test]
@@ -95,10 +97,10 @@ async fn h26_a_read_only_file_can_be_looked_at_and_refuses_writes_clearly() {
     let shop = Shop::open().await;
     shop.append_key("k", 1..=2).await;
     let url = format!("sqlite://{}?mode=ro", shop.path().display());
-    let store = Sqlite::open(SqliteOptions::new("main", url)).await.unwrap();
-    assert_eq!(store.desk().store().await.unwrap().events, 2);
-    let error = store.desk().append(&[Event::new("t")]).await.unwrap_err();
-    assert_eq!(error.kind, StoreErrorKind::Refused);
+    let store = SqliteStore::open(SqliteOptions::new("main", url)).await.unwrap();
+    assert_eq!(store.admin().store().await.unwrap().events, Some(2));
+    let error = store.admin().append(&[Event::new("t")]).await.unwrap_err();
+    assert_eq!(error.kind, StoreErrorKind::PermissionDenied);
     assert!(error.message.contains("is read-only"), "{error}");
 }
 
@@ -114,11 +116,11 @@ async fn h26_a_file_whose_wal_was_deleted_opens_where_it_was_last_folded_in() {
     let moved = shop.folder.path().join("moved.db");
     std::fs::copy(shop.path(), &moved).unwrap();
     let store =
-        Sqlite::open(SqliteOptions::new("main", moved.to_str().unwrap()).clock(shop.clock.clone())).await.unwrap();
+        SqliteStore::open(SqliteOptions::new("main", moved.to_str().unwrap()).clock(shop.clock.clone())).await.unwrap();
     shop.clock.advance(LEASE);
     let source = store.source(&relay("b"), &from_beginning("r")).await.unwrap();
     assert_eq!(ids(&take(&source).await), ["k-2"]);
-    assert!(store.desk().audit().await.unwrap()[0].differences.is_empty());
+    assert!(store.admin().verify().await.unwrap()[0].differences.is_empty());
 }
 
 #[tokio::test]
@@ -130,7 +132,7 @@ async fn h26_a_full_file_is_told_as_such_and_works_again_when_there_is_room() {
     let large = Event::new("t").bytes("text/plain", vec![b'x'; 100_000]);
     let mut tx = pool.begin_with("begin immediate").await.unwrap();
     let error = shop.store.append(&mut tx, &large).await.unwrap_err();
-    assert_eq!(error.kind, StoreErrorKind::Full);
+    assert_eq!(error.kind, StoreErrorKind::StorageFull);
     assert!(error.is_transient());
     drop(tx);
     shop.append(&[large]).await;
@@ -166,7 +168,7 @@ async fn a_settle_or_take_that_failed_changed_nothing_and_can_be_repeated() {
     let head = take(&source).await;
     settle(&source, &[delivered(&head[0])]).await;
     assert_eq!(ids(&take(&source).await), ["k-3", "k-4"]);
-    shop.audit().await;
+    shop.verify().await;
 }
 
 #[tokio::test]
@@ -176,7 +178,7 @@ async fn after_a_full_disk_callers_can_begin_again() {
     sqlx::query("pragma max_page_count = 1").execute(&mut *tx).await.unwrap();
     let large = Event::new("t").bytes("text/plain", vec![b'1'; 200_000]);
     let full = shop.store.append(&mut tx, &large).await.unwrap_err();
-    assert_eq!(full.kind, StoreErrorKind::Full);
+    assert_eq!(full.kind, StoreErrorKind::StorageFull);
     drop(tx);
     for _ in 0..3 {
         let mut tx = shop.store.begin().await.expect("the connection is of no use any more");
@@ -206,7 +208,7 @@ async fn h26_a_file_replaced_while_it_is_open_is_noticed() {
 async fn parameters_nobody_knows_are_refused_and_make_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("sqlite://{}?mode=rwc", folder.path().join("shop.db").display());
-    let error = Sqlite::open_unmigrated(SqliteOptions::new("main", url).create(true)).await.err().unwrap();
+    let error = SqliteStore::open_unmigrated(SqliteOptions::new("main", url).create(true)).await.err().unwrap();
     assert_eq!(error.kind, StoreErrorKind::Invalid);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
@@ -216,24 +218,24 @@ async fn the_plan_of_a_file_that_is_not_there_makes_it_whole() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("shop.db");
     let options = || SqliteOptions::new("main", path.to_str().unwrap());
-    let plan = Sqlite::plan(options()).await.unwrap();
+    let plan = SqliteStore::plan(options()).await.unwrap();
     assert!(!path.exists(), "a plan makes nothing");
-    let empty = Sqlite::open_unmigrated(options().create(true)).await.unwrap();
+    let empty = SqliteStore::open_unmigrated(options().create(true)).await.unwrap();
     sqlx::raw_sql(sqlx::AssertSqlSafe(plan)).execute(empty.pool()).await.unwrap();
-    Sqlite::open(options()).await.unwrap();
-    assert_eq!(Sqlite::plan(options()).await.unwrap(), "");
+    SqliteStore::open(options()).await.unwrap();
+    assert_eq!(SqliteStore::plan(options()).await.unwrap(), "");
 }
 
 #[tokio::test]
-async fn a_file_is_examined_and_what_keeps_a_relay_from_it_is_told() {
+async fn a_file_is_diagnosed_and_what_keeps_a_relay_from_it_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("shop.db");
-    let found = Sqlite::create(&path).await.unwrap().examine().await.unwrap();
+    let found = SqliteStore::create(&path).await.unwrap().diagnose().await.unwrap();
     assert!(found.iter().all(|found| found.code.is_none()), "{found:?}");
     assert!(found[0].message.contains("is read by SQLite 3."), "{found:?}");
     let slow = SqliteConnectOptions::new().filename(&path).journal_mode(sqlx::sqlite::SqliteJournalMode::Delete);
     // The store's connections close behind it, and nobody else may be there for this.
-    let until = std::time::Instant::now() + Duration::from_secs(20);
+    let until = std::time::Instant::now() + Duration::from_mins(5);
     let pool = loop {
         match SqlitePoolOptions::new().connect_with(slow.clone()).await {
             Ok(pool) => break pool,
@@ -241,25 +243,26 @@ async fn a_file_is_examined_and_what_keeps_a_relay_from_it_is_told() {
         }
     };
     pool.close().await;
-    let looking = SqliteOptions::new("main", format!("sqlite://{}?mode=ro", path.display()));
-    let found = Sqlite::open(looking).await.unwrap().examine().await.unwrap();
+    let read_only = SqliteOptions::new("main", format!("sqlite://{}?mode=ro", path.display()));
+    let found = SqliteStore::open(read_only).await.unwrap().diagnose().await.unwrap();
     let codes: Vec<_> = found.iter().filter_map(|found| found.code.as_deref()).collect();
     assert_eq!(codes, ["doctor.journal_mode", "doctor.read_only"]);
 }
 
 /// Looking never takes long: whoever asks too much is told so, and relays go on.
 #[tokio::test]
-async fn a_question_that_takes_too_long_is_cut_off_for_those_who_look() {
+async fn a_question_that_takes_too_long_is_cut_off_for_admin_connections() {
     let shop = Shop::open().await;
     let endless = "create view postroom_token as with recursive n(name) as (select 1 union all select name + 1 from n) \
-         select name, '' as role, '' as hash, 0 as created_at, '' as created_by, null as expires_at \
+         select name, '' as role, '' as hash, 0 as created_at, '' as created_by, null as expires_at, '[]' as routes, \
+         null as tenant, null as last_used_at, null as revoked_at, null as previous_hash, null as previous_until \
          from n where name < 0";
     for statement in ["drop table postroom_token", endless] {
         sqlx::query(statement).execute(shop.store.pool()).await.unwrap();
     }
-    let options = SqliteOptions::new("main", shop.path().to_str().unwrap()).for_looking();
-    let looking = Sqlite::open(options).await.unwrap();
-    let error = looking.desk().tokens().await.unwrap_err();
+    let options = SqliteOptions::new("main", shop.path().to_str().unwrap()).for_admin();
+    let store = SqliteStore::open(options).await.unwrap();
+    let error = store.admin().tokens().await.unwrap_err();
     assert_eq!(error.kind, StoreErrorKind::Busy, "{error}");
-    looking.desk().routes().await.unwrap();
+    store.admin().routes().await.unwrap();
 }

@@ -1,8 +1,10 @@
 //! Accepting once per consumer, in the transaction of the effect.
 #![allow(clippy::unwrap_used, reason = "helpers are part of the tests")]
 
+use postroom_admin::ManagedStore as _;
+use postroom_core::{Acceptance, Inbox, StoreErrorKind};
+
 use crate::common::*;
-use postroom_core::{Acceptance, Inbox, Store, StoreErrorKind};
 
 async fn effect_table(shop: &Shop) {
     sqlx::query("create table effect (id text)").execute(shop.store.pool()).await.unwrap();
@@ -55,9 +57,9 @@ async fn h78_an_event_accepted_and_committed_before_is_a_duplicate_and_a_rolled_
     let mut tx = shop.store.begin().await.unwrap();
     assert!(shop.store.accept(&mut tx, "other", "e-1").await.unwrap().is_new(), "consumers share nothing");
     tx.commit().await.unwrap();
-    let rows = shop.store.desk().inbox(None, Some("e-1"), None, 9).await.unwrap();
+    let rows = shop.store.admin().inbox(None, Some("e-1"), None, 9).await.unwrap();
     assert_eq!(rows.iter().map(|r| r.consumer.as_str()).collect::<Vec<_>>(), ["mailer", "other"]);
-    assert_eq!(shop.store.desk().inbox(Some("other"), None, None, 9).await.unwrap().len(), 1);
+    assert_eq!(shop.store.admin().inbox(Some("other"), None, None, 9).await.unwrap().len(), 1);
 }
 
 /// H-83: a duplicate must not abort the transaction around it.

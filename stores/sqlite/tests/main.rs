@@ -1,13 +1,14 @@
 //! The native log and adopted tables on a file.
 
+mod admin;
 mod adopted;
 mod append;
 mod application;
 mod common;
-mod desk;
 mod file;
 mod inbox;
 mod plans;
+mod pool;
 mod processes;
 mod random;
 mod schema;

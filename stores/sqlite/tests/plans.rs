@@ -1,8 +1,9 @@
 //! The statements a relay runs all day use the indexes they say they use.
 #![allow(clippy::unwrap_used, reason = "helpers are part of the tests")]
 
-use crate::common::*;
 use sqlx::Row;
+
+use crate::common::*;
 
 async fn plan(shop: &Shop, sql: &str) -> String {
     // Comments stand in front of the statement; `explain` goes between.
@@ -25,6 +26,13 @@ async fn no_statement_of_a_relay_scans_a_table() {
         ("receipts", include_str!("../src/sql/receipts.sql"), "postroom_receipt_first"),
         ("lane", include_str!("../src/sql/lane.sql"), "PRIMARY KEY"),
         ("acquire", include_str!("../src/sql/acquire.sql"), "PRIMARY KEY"),
+        ("fence", include_str!("../src/sql/fence.sql"), "PRIMARY KEY"),
+        ("delivered", include_str!("../src/sql/delivered.sql"), "INTEGER PRIMARY KEY"),
+        ("parked", include_str!("../src/sql/parked.sql"), "INTEGER PRIMARY KEY"),
+        ("next_due", include_str!("../src/sql/next_due.sql"), "postroom_delivery_due"),
+        ("retrying", include_str!("../src/sql/retrying.sql"), "postroom_delivery_state"),
+        ("blocked", include_str!("../src/sql/blocked.sql"), "postroom_delivery_key"),
+        ("load", include_str!("../src/sql/load.sql"), "INTEGER PRIMARY KEY"),
     ] {
         let plan = plan(&shop, sql).await;
         assert!(plan.contains(index), "{name} does not use {index}:\n{plan}");

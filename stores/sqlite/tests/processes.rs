@@ -9,9 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::common::*;
+use postroom_admin::ManagedStore as _;
 use postroom_core::{Clock, Event, RouteHealth, Store, Timestamp};
-use postroom_sqlite::{Sqlite, SqliteOptions};
+use postroom_sqlite::{SqliteOptions, SqliteStore};
+
+use crate::common::*;
 
 const PROCESSES: u32 = 8;
 const EVENTS: u32 = 40;
@@ -21,11 +23,11 @@ fn child(role: &str, file: &Path, name: &str) -> Child {
     command.args([role, file.to_str().unwrap(), name]).stdout(Stdio::piped()).spawn().unwrap()
 }
 
-async fn prepared(folder: &tempfile::TempDir) -> (Sqlite, PathBuf) {
+async fn prepared(folder: &tempfile::TempDir) -> (SqliteStore, PathBuf) {
     let path = folder.path().join("shop.db");
-    let store = Sqlite::create(&path).await.unwrap();
+    let store = SqliteStore::create(&path).await.unwrap();
     sqlx::query("create table sent (n integer primary key, id text)").execute(store.pool()).await.unwrap();
-    store.desk().register(&[from_beginning("r")]).await.unwrap();
+    store.admin().register(&[from_beginning("r")]).await.unwrap();
     (store, path)
 }
 
@@ -47,7 +49,7 @@ impl Clock for Ahead {
     }
 }
 
-async fn number(store: &Sqlite, sql: &'static str) -> i64 {
+async fn number(store: &SqliteStore, sql: &'static str) -> i64 {
     sqlx::query_scalar(sql).fetch_one(store.pool()).await.unwrap()
 }
 
@@ -67,9 +69,9 @@ async fn h23_eight_processes_append_and_deliver_on_one_file() {
     let out_of_order = "select count(*) from sent a join sent b on a.n < b.n \
          and substr(a.id, 1, 2) = substr(b.id, 1, 2) and cast(substr(a.id, 4) as integer) > cast(substr(b.id, 4) as integer)";
     assert_eq!(number(&store, out_of_order).await, 0);
-    let audit = store.desk().audit().await.unwrap();
-    assert!(audit[0].differences.is_empty(), "{audit:?}");
-    assert_eq!(audit[0].counts.delivered, u64::from(PROCESSES * EVENTS));
+    let verified = store.admin().verify().await.unwrap();
+    assert!(verified[0].differences.is_empty(), "{verified:?}");
+    assert_eq!(verified[0].counts.delivered, u64::from(PROCESSES * EVENTS));
 }
 
 /// H-27, P1: what a killed relay had taken goes to the next one when its lease is over.
@@ -77,7 +79,7 @@ async fn h23_eight_processes_append_and_deliver_on_one_file() {
 async fn h27_what_a_killed_process_had_taken_is_handed_out_by_the_next_one() {
     let folder = tempfile::tempdir().unwrap();
     let (store, path) = prepared(&folder).await;
-    store.desk().append(&[Event::new("t").id("a"), Event::new("t").id("b")]).await.unwrap();
+    store.admin().append(&[Event::new("t").id("a"), Event::new("t").id("b")]).await.unwrap();
     let mut child = child("takes-and-hangs", &path, "killed");
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut child = tokio::task::spawn_blocking(move || {
@@ -88,9 +90,9 @@ async fn h27_what_a_killed_process_had_taken_is_handed_out_by_the_next_one() {
     .unwrap();
     let clock = Arc::new(Ahead::default());
     let options = SqliteOptions::new("main", path.to_str().unwrap()).clock(clock.clone());
-    let store = Sqlite::open(options).await.unwrap();
+    let store = SqliteStore::open(options).await.unwrap();
     let next = store.source(&relay("next"), &from_beginning("r")).await.unwrap();
-    assert_eq!(next.take(ALL).await.unwrap().standing.lanes, 0, "two relays own the lane");
+    assert_eq!(next.take(ALL).await.unwrap().ownership.lanes, 0, "two relays own the lane");
     child.kill().unwrap();
     child.wait().unwrap();
     clock.0.store(true, Ordering::SeqCst);

@@ -5,12 +5,11 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use postroom_admin::view::ReplayKind;
+use postroom_admin::{ManagedStore as _, Selection, replay_at_once};
+use postroom_core::{Budget, Delivery, Event, OnDead, OnFailure, RouteHealth, RouteSpec, Settlement, Source};
+
 use crate::common::*;
-use postroom_core::view::ReplayKind;
-use postroom_core::{
-    Budget, Delivery, Event, OnDead, OnFailure, RouteDefinition, RouteHealth, Selection, Settlement, Source, Store,
-    replay_at_once,
-};
 
 /// A small generator: a failing run is repeated by its seed.
 struct Random(u64);
@@ -26,7 +25,7 @@ impl Random {
 
 struct Run {
     shop: Shop,
-    route: RouteDefinition,
+    route: RouteSpec,
     random: Random,
     source: Arc<dyn Source>,
     boots: u32,
@@ -41,7 +40,7 @@ struct Run {
 }
 
 impl Run {
-    async fn new(seed: u64, route: RouteDefinition) -> Self {
+    async fn new(seed: u64, route: RouteSpec) -> Self {
         let shop = Shop::open().await;
         let source = shop.source("boot-0", &route).await;
         let random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
@@ -71,7 +70,7 @@ impl Run {
             _ => self.shop.clock.advance(Duration::from_millis(700)),
         }
         self.source.renew(&RouteHealth::running()).await.unwrap();
-        self.shop.audit().await;
+        self.shop.verify().await;
     }
 
     async fn append(&mut self) {
@@ -92,7 +91,7 @@ impl Run {
         let rows = usize::try_from(1 + self.random.below(8)).unwrap();
         let budget = Budget { rows, bytes: 1 << 20 };
         let taken = self.source.take(budget).await.unwrap();
-        assert!(taken.standing.lost.is_empty());
+        assert!(taken.ownership.lost.is_empty());
         for delivery in &taken.deliveries {
             assert!(
                 self.held.iter().all(|h| h.handle != delivery.handle),
@@ -180,30 +179,30 @@ impl Run {
     }
 
     async fn operator(&mut self) {
-        let desk = self.shop.store.desk();
+        let admin = self.shop.store.admin();
         let everything = Selection::default();
         match self.random.below(5) {
             0 => {
-                replay_at_once(&*desk, ReplayKind::Dead, &everything, &actor()).await.unwrap();
+                replay_at_once(&*admin, ReplayKind::Dead, &everything, &actor()).await.unwrap();
             }
             1 => {
-                self.discarded.extend(desk.dead(&everything, 0, 1_000).await.unwrap().iter().map(|d| d.position));
-                desk.discard_dead(&everything, false, &actor()).await.unwrap();
+                self.discarded.extend(admin.dead(&everything, 0, 1_000).await.unwrap().iter().map(|d| d.position));
+                admin.discard_dead(&everything, false, &actor()).await.unwrap();
             }
             2 => {
                 let key = format!("k{}", self.random.below(3));
                 // Nothing to let go is fine here.
-                let _ = desk.unblock("r", &key, &actor()).await;
+                let _ = admin.unblock("r", &key, &actor()).await;
                 self.free.insert(key);
             }
             3 => {
                 let key = format!("k{}", self.random.below(3));
                 // Nothing to skip is fine here.
-                let _ = desk.skip_head("r", &key, &actor()).await;
+                let _ = admin.skip_head("r", &key, &actor()).await;
                 self.free.insert(key);
             }
             _ => {
-                replay_at_once(&*desk, ReplayKind::Settled, &everything, &actor()).await.unwrap();
+                replay_at_once(&*admin, ReplayKind::Settled, &everything, &actor()).await.unwrap();
             }
         }
     }
@@ -222,15 +221,15 @@ impl Run {
                 self.shop.clock.advance(wait);
             } else if settlements.is_empty() {
                 // Keys that an operator holds are let go, one dead letter after the other.
-                let desk = self.shop.store.desk();
-                let dead = desk.dead(&Selection::default(), 0, 10_000).await.unwrap();
+                let admin = self.shop.store.admin();
+                let dead = admin.dead(&Selection::default(), 0, 10_000).await.unwrap();
                 if dead.is_empty() {
                     break;
                 }
-                replay_at_once(&*desk, ReplayKind::Dead, &Selection::default(), &actor()).await.unwrap();
+                replay_at_once(&*admin, ReplayKind::Dead, &Selection::default(), &actor()).await.unwrap();
             }
         }
-        self.shop.audit().await;
+        self.shop.verify().await;
         let missing: Vec<i64> = (1..=i64::from(self.appended))
             .filter(|seq| !self.delivered.contains(seq) && !self.discarded.contains(seq))
             .collect();
@@ -241,7 +240,7 @@ impl Run {
 
 async fn check(on_failure: OnFailure, on_dead: OnDead, seeds: std::ops::Range<u64>) {
     for seed in seeds {
-        let mut run = Run::new(seed, RouteDefinition { on_failure, on_dead, ..from_beginning("r") }).await;
+        let mut run = Run::new(seed, RouteSpec { on_failure, on_dead, ..from_beginning("r") }).await;
         // Shown only when the test fails.
         println!("seed {seed}, {on_failure:?}, {on_dead:?}");
         for _ in 0..120 {

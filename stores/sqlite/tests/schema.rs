@@ -1,9 +1,11 @@
 //! The tables: made, checked, undone.
 #![allow(clippy::unwrap_used, reason = "helpers are part of the tests")]
 
-use crate::common::*;
+use postroom_admin::ManagedStore as _;
 use postroom_core::{Event, Outbox, SchemaStep, Store, StoreErrorKind};
-use postroom_sqlite::{Sqlite, SqliteOptions};
+use postroom_sqlite::{SqliteOptions, SqliteStore};
+
+use crate::common::*;
 
 fn options(folder: &tempfile::TempDir) -> SqliteOptions {
     SqliteOptions::new("main", format!("sqlite://{}", folder.path().join("shop.db").display())).create(true)
@@ -12,7 +14,7 @@ fn options(folder: &tempfile::TempDir) -> SqliteOptions {
 #[tokio::test]
 async fn a_store_without_tables_says_how_to_make_them() {
     let folder = tempfile::tempdir().unwrap();
-    let error = Sqlite::open(options(&folder)).await.unwrap_err();
+    let error = SqliteStore::open(options(&folder)).await.unwrap_err();
     assert_eq!(error.kind, StoreErrorKind::Schema);
     assert!(error.message.starts_with("store schema is missing"), "{error}");
     assert_eq!(error.hint, "run `postroom store migrate up`");
@@ -27,7 +29,7 @@ async fn an_older_and_a_newer_schema_are_told_with_both_versions() {
             .execute(shop.store.pool())
             .await
             .unwrap();
-        let error = Sqlite::open(SqliteOptions::new("main", shop.path().to_str().unwrap())).await.unwrap_err();
+        let error = SqliteStore::open(SqliteOptions::new("main", shop.path().to_str().unwrap())).await.unwrap_err();
         assert_eq!(error.kind, StoreErrorKind::Schema);
         assert_eq!(error.message, format!("store schema is at version {version}, this build needs 2"));
         assert!(error.hint.contains(hint), "{}", error.hint);
@@ -39,7 +41,7 @@ async fn an_older_and_a_newer_schema_are_told_with_both_versions() {
 #[tokio::test]
 async fn up_down_and_up_again_leave_a_store_that_works_and_nothing_behind_in_between() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Sqlite::open_unmigrated(options(&folder)).await.unwrap();
+    let store = SqliteStore::open_unmigrated(options(&folder)).await.unwrap();
     let schema = store.schema().unwrap();
     sqlx::query("create table orders (n integer)").execute(store.pool()).await.unwrap();
     let status = schema.status().await.unwrap();
@@ -59,16 +61,16 @@ async fn up_down_and_up_again_leave_a_store_that_works_and_nothing_behind_in_bet
     assert_eq!(left.iter().filter(|name| name.starts_with("postroom")).count(), 0, "{left:?}");
     assert!(left.contains(&"orders".to_owned()), "the user's table is gone");
     schema.up().await.unwrap();
-    assert_eq!(store.desk().append(&[Event::new("t")]).await.unwrap().len(), 1);
+    assert_eq!(store.admin().append(&[Event::new("t")]).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
 async fn the_plan_can_be_applied_by_hand() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Sqlite::open_unmigrated(options(&folder)).await.unwrap();
+    let store = SqliteStore::open_unmigrated(options(&folder)).await.unwrap();
     let plan = store.schema().unwrap().plan().await.unwrap();
     sqlx::raw_sql(sqlx::AssertSqlSafe(plan)).execute(store.pool()).await.unwrap();
-    let store = Sqlite::open(options(&folder)).await.unwrap();
+    let store = SqliteStore::open(options(&folder)).await.unwrap();
     assert_eq!(store.schema().unwrap().status().await.unwrap().version, 2);
 }
 
@@ -77,7 +79,7 @@ async fn two_migrators_at_once_make_the_tables_once() {
     let folder = tempfile::tempdir().unwrap();
     let mut migrators = Vec::new();
     for _ in 0..8 {
-        let store = Sqlite::open_unmigrated(options(&folder)).await.unwrap();
+        let store = SqliteStore::open_unmigrated(options(&folder)).await.unwrap();
         migrators.push(tokio::spawn(async move { store.schema().unwrap().up().await.unwrap().len() }));
     }
     let mut applied = 0;
@@ -91,12 +93,12 @@ async fn two_migrators_at_once_make_the_tables_once() {
 async fn create_makes_a_store_that_works_and_opens_it_again() {
     let folder = tempfile::tempdir().unwrap();
     for _ in 0..2 {
-        let store = Sqlite::create(folder.path().join("shop.db")).await.unwrap();
+        let store = SqliteStore::create(folder.path().join("shop.db")).await.unwrap();
         let mut tx = store.begin().await.unwrap();
         let appended = store.append(&mut tx, &Event::new("t")).await.unwrap();
         tx.commit().await.unwrap();
         appended.wake();
     }
-    let store = Sqlite::create(folder.path().join("shop.db")).await.unwrap();
-    assert_eq!(store.desk().store().await.unwrap().events, 2);
+    let store = SqliteStore::create(folder.path().join("shop.db")).await.unwrap();
+    assert_eq!(store.admin().store().await.unwrap().events, Some(2));
 }

@@ -3,10 +3,12 @@
 
 use std::time::Duration;
 
-use crate::common::*;
+use postroom_admin::ManagedStore as _;
 use postroom_core::{
-    Budget, Event, Filter, OnDead, OnFailure, Pattern, RouteDefinition, RouteHealth, Start, Store, StoreErrorKind,
+    Budget, Event, Filter, OnDead, OnFailure, Pattern, RouteHealth, RouteSpec, StartFrom, Store, StoreErrorKind,
 };
+
+use crate::common::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -24,7 +26,7 @@ async fn what_is_appended_is_taken_in_order_and_never_again_after_it_is_settled(
     source.release().await.unwrap();
     let next = shop.source("b", &from_beginning("r")).await;
     assert!(take(&next).await.is_empty(), "a new owner got a settled one");
-    shop.audit().await;
+    shop.verify().await;
 }
 
 #[tokio::test]
@@ -37,7 +39,7 @@ async fn what_was_not_settled_goes_to_the_next_owner() {
     source.release().await.unwrap();
     let next = shop.source("b", &from_beginning("r")).await;
     assert_eq!(ids(&take(&next).await), ["k-1", "k-3", "k-4"]);
-    shop.audit().await;
+    shop.verify().await;
 }
 
 #[tokio::test]
@@ -68,7 +70,7 @@ async fn a_failed_event_blocks_its_key_only_and_followers_come_in_order() {
     assert_eq!(ids(&head), ["k-2"]);
     settle(&source, &[delivered(&head[0])]).await;
     assert_eq!(ids(&take(&source).await), ["k-3"]);
-    shop.audit().await;
+    shop.verify().await;
 }
 
 #[tokio::test]
@@ -94,14 +96,14 @@ async fn more_followers_than_are_released_at_once_all_come_in_order() {
     assert_eq!(seen, (1..=251).collect::<Vec<_>>());
     assert_eq!(shop.number("select count(*) from postroom_delivery").await, 0);
     assert_eq!(shop.number("select recovered from postroom_checkpoint").await, 251);
-    shop.audit().await;
+    shop.verify().await;
 }
 
 #[tokio::test]
 async fn skip_lets_later_events_pass_and_hold_keeps_them_after_a_death() {
     let shop = Shop::open().await;
-    let skip = RouteDefinition { on_failure: OnFailure::Skip, ..from_beginning("skip") };
-    let hold = RouteDefinition { on_dead: OnDead::Hold, ..from_beginning("hold") };
+    let skip = RouteSpec { on_failure: OnFailure::Skip, ..from_beginning("skip") };
+    let hold = RouteSpec { on_dead: OnDead::Hold, ..from_beginning("hold") };
     let (skip, hold) = (shop.source("a", &skip).await, shop.source("a", &hold).await);
     shop.append_key("k", 1..=1).await;
     let first = take(&skip).await;
@@ -112,7 +114,7 @@ async fn skip_lets_later_events_pass_and_hold_keeps_them_after_a_death() {
     assert_eq!(ids(&take(&skip).await), ["k-2"]);
     let held = hold.take(ALL).await.unwrap();
     assert!(held.deliveries.is_empty() && !held.retrying);
-    shop.audit().await;
+    shop.verify().await;
 }
 
 #[tokio::test]
@@ -126,7 +128,7 @@ async fn a_death_lets_the_key_go_on() {
     let head = take(&source).await;
     settle(&source, &[dead(&head[0])]).await;
     assert_eq!(ids(&take(&source).await), ["k-2"]);
-    shop.audit().await;
+    shop.verify().await;
 }
 
 #[tokio::test]
@@ -146,13 +148,13 @@ async fn a_delayed_event_comes_at_its_time_and_blocks_nobody() {
     assert_eq!(ids(&late), ["late"]);
     assert!(!late[0].ordered);
     settle(&source, &[delivered(&late[0])]).await;
-    shop.audit().await;
+    shop.verify().await;
 }
 
 #[tokio::test]
 async fn events_the_route_does_not_want_are_counted_and_passed() {
     let shop = Shop::open().await;
-    let route = RouteDefinition { filter: Filter::types(["order.*"]).unwrap(), ..from_beginning("r") };
+    let route = RouteSpec { filter: Filter::types(["order.*"]).unwrap(), ..from_beginning("r") };
     let source = shop.source("a", &route).await;
     let events: Vec<Event> =
         (0..1_200).map(|n| Event::new(if n % 600 == 599 { "order.placed" } else { "noise" })).collect();
@@ -161,13 +163,13 @@ async fn events_the_route_does_not_want_are_counted_and_passed() {
     assert_eq!(taken.iter().map(|d| d.position.unwrap()).collect::<Vec<_>>(), [600, 1_200]);
     settle(&source, &taken.iter().map(delivered).collect::<Vec<_>>()).await;
     assert_eq!(shop.number("select filtered from postroom_checkpoint").await, 1_198);
-    shop.audit().await;
+    shop.verify().await;
 }
 
 #[tokio::test]
 async fn a_route_of_noise_only_still_writes_its_position() {
     let shop = Shop::open().await;
-    let route = RouteDefinition { filter: Filter::types(["order.*"]).unwrap(), ..from_beginning("r") };
+    let route = RouteSpec { filter: Filter::types(["order.*"]).unwrap(), ..from_beginning("r") };
     let source = shop.source("a", &route).await;
     shop.append(&[Event::new("noise")]).await;
     take(&source).await;
@@ -183,10 +185,10 @@ async fn a_route_starts_where_it_says() {
     shop.clock.advance(60 * SECOND);
     let noon = postroom_core::Clock::now(&*shop.clock);
     shop.append_key("new", 1..=1).await;
-    let start = |name: &str, start| RouteDefinition { start, ..RouteDefinition::new(name) };
-    let now = shop.source("a", &start("now", Start::Now)).await;
-    let beginning = shop.source("a", &start("beginning", Start::Beginning)).await;
-    let time = shop.source("a", &start("time", Start::At(noon))).await;
+    let start = |name: &str, start| RouteSpec { start, ..RouteSpec::new(name) };
+    let now = shop.source("a", &start("now", StartFrom::Now)).await;
+    let beginning = shop.source("a", &start("beginning", StartFrom::Beginning)).await;
+    let time = shop.source("a", &start("time", StartFrom::At(noon))).await;
     shop.append_key("next", 1..=1).await;
     assert_eq!(ids(&take(&now).await), ["next-1"]);
     assert_eq!(ids(&take(&beginning).await), ["old-1", "old-2", "new-1", "next-1"]);
@@ -194,7 +196,7 @@ async fn a_route_starts_where_it_says() {
     for source in [now, beginning, time] {
         source.release().await.unwrap();
     }
-    shop.audit().await;
+    shop.verify().await;
 }
 
 #[tokio::test]
@@ -231,7 +233,7 @@ async fn a_repeated_settle_changes_nothing() {
         settle(&source, &[delivered(&again[0])]).await;
     }
     assert_eq!(shop.number("select recovered from postroom_checkpoint").await, 1);
-    shop.audit().await;
+    shop.verify().await;
 }
 
 #[tokio::test]
@@ -267,21 +269,21 @@ async fn h27_two_relays_share_a_file_one_stands_by_and_takes_over_when_the_lease
     let taken = take(&a).await;
     settle(&a, &[delivered(&taken[0])]).await;
     let standby = b.take(ALL).await.unwrap();
-    assert_eq!((standby.deliveries.len(), standby.standing.lanes), (0, 0));
+    assert_eq!((standby.deliveries.len(), standby.ownership.lanes), (0, 0));
     shop.clock.advance(LEASE);
-    assert_eq!(b.take(ALL).await.unwrap().standing.lanes, 0, "a relay whose own lease is over took the lane");
+    assert_eq!(b.take(ALL).await.unwrap().ownership.lanes, 0, "a relay whose own lease is over took the lane");
     b.renew(&RouteHealth::running()).await.unwrap();
     let inherited = b.take(ALL).await.unwrap();
-    assert_eq!((ids(&inherited.deliveries), inherited.standing.lanes), (vec!["k-2"], 1));
+    assert_eq!((ids(&inherited.deliveries), inherited.ownership.lanes), (vec!["k-2"], 1));
     assert!(inherited.deliveries[0].lane.term > taken[1].lane.term);
     // H-29: the old owner comes back late.
     let renewed = a.renew(&RouteHealth::running()).await.unwrap();
-    assert_eq!(renewed.standing.lost, [taken[1].lane]);
-    let standing = a.settle(&[delivered(&taken[1])]).await.unwrap();
-    assert_eq!((standing.lanes, standing.lost), (0, vec![taken[1].lane]));
+    assert_eq!(renewed.ownership.lost, [taken[1].lane]);
+    let ownership = a.settle(&[delivered(&taken[1])]).await.unwrap();
+    assert_eq!((ownership.lanes, ownership.lost), (0, vec![taken[1].lane]));
     assert_eq!(shop.number("select delivered from postroom_checkpoint").await, 1, "a lost lane was settled");
     settle(&b, &[delivered(&inherited.deliveries[0])]).await;
-    shop.audit().await;
+    shop.verify().await;
 }
 
 #[tokio::test]
@@ -291,9 +293,9 @@ async fn a_graceful_stop_hands_over_at_once_and_leaves_no_heartbeat() {
     shop.append_key("k", 1..=1).await;
     let taken = take(&a).await;
     settle(&a, &[delivered(&taken[0])]).await;
-    assert_eq!(b.take(ALL).await.unwrap().standing.lanes, 0);
+    assert_eq!(b.take(ALL).await.unwrap().ownership.lanes, 0);
     a.release().await.unwrap();
-    assert_eq!(b.take(ALL).await.unwrap().standing.lanes, 1);
+    assert_eq!(b.take(ALL).await.unwrap().ownership.lanes, 1);
     assert_eq!(shop.number("select count(*) from postroom_relay where boot = 'a'").await, 0);
 }
 
@@ -321,15 +323,15 @@ async fn a_log_whose_numbers_went_back_halts_the_route() {
         .await
         .unwrap();
     let source = shop.source("b", &from_beginning("r")).await;
-    let halted = source.take(ALL).await.unwrap().standing.halted.unwrap();
+    let halted = source.take(ALL).await.unwrap().ownership.halted.unwrap();
     assert!(halted.starts_with("sequence_behind"), "{halted}");
 }
 
 #[tokio::test]
 async fn a_changed_definition_is_taken_over_unless_a_live_relay_serves_the_old_one() {
     let shop = Shop::open().await;
-    let old = RouteDefinition { to: "stdout".into(), ..from_beginning("r") };
-    let new = RouteDefinition { to: "exec".into(), filter: Filter::types(["order.*"]).unwrap(), ..old.clone() };
+    let old = RouteSpec { to: "stdout".into(), ..from_beginning("r") };
+    let new = RouteSpec { to: "exec".into(), filter: Filter::types(["order.*"]).unwrap(), ..old.clone() };
     let source = shop.source("a", &old).await;
     take(&source).await;
     let error = shop.store.source(&relay("b"), &new).await.err().unwrap();
@@ -339,7 +341,7 @@ async fn a_changed_definition_is_taken_over_unless_a_live_relay_serves_the_old_o
     let source = shop.source("b", &new).await;
     shop.append(&[Event::new("noise"), Event::new("order.placed").id("wanted")]).await;
     assert_eq!(ids(&take(&source).await), ["wanted"]);
-    let actions = shop.store.desk().actions(None, 10).await.unwrap();
+    let actions = shop.store.admin().audit(None, 10).await.unwrap();
     assert_eq!(actions[0].action, "route.change");
 }
 
@@ -351,10 +353,10 @@ async fn an_idle_look_reads_no_row_and_any_commit_of_another_process_ends_it() {
     assert!(take(&source).await.is_empty());
     // A second store on the same file is what another process looks like: other connections, no shared wake.
     let other =
-        postroom_sqlite::Sqlite::open(postroom_sqlite::SqliteOptions::new("other", shop.path().to_str().unwrap()))
+        postroom_sqlite::SqliteStore::open(postroom_sqlite::SqliteOptions::new("other", shop.path().to_str().unwrap()))
             .await
             .unwrap();
-    other.desk().append(&[Event::new("t").id("from-elsewhere")]).await.unwrap();
+    other.admin().append(&[Event::new("t").id("from-elsewhere")]).await.unwrap();
     assert_eq!(ids(&take(&source).await), ["from-elsewhere"]);
 }
 
@@ -371,7 +373,7 @@ async fn what_was_given_back_is_never_passed_by_a_later_event_of_its_key() {
     let one = Budget { rows: 1, bytes: 1 << 20 };
     assert_eq!(ids(&source.take(one).await.unwrap().deliveries), ["l-1"]);
     assert_eq!(ids(&source.take(one).await.unwrap().deliveries), ["l-2"]);
-    shop.audit().await;
+    shop.verify().await;
 }
 
 #[tokio::test]
@@ -384,15 +386,15 @@ async fn a_renewal_that_began_before_the_lane_was_taken_does_not_call_it_lost() 
     let waits = std::future::poll_fn(|cx| std::task::Poll::Ready(renewal.as_mut().poll(cx).is_pending())).await;
     assert!(waits, "the renewal should wait for its write");
     let taken = source.take(ALL).await.unwrap();
-    assert_eq!((ids(&taken.deliveries), taken.standing.lanes), (vec!["k-1"], 1));
-    let standing = renewal.await.unwrap().standing;
-    assert!(standing.lost.is_empty(), "the engine would drop what it has just been given: {standing:?}");
+    assert_eq!((ids(&taken.deliveries), taken.ownership.lanes), (vec!["k-1"], 1));
+    let ownership = renewal.await.unwrap().ownership;
+    assert!(ownership.lost.is_empty(), "the engine would drop what it has just been given: {ownership:?}");
 }
 
 #[tokio::test]
 async fn a_relay_that_slept_through_a_change_of_its_route_does_not_serve_the_old_definition() {
     let shop = Shop::open().await;
-    let old = RouteDefinition {
+    let old = RouteSpec {
         filter: Filter { types: vec![Pattern::parse("old").unwrap()], ..Filter::default() },
         ..from_beginning("r")
     };
@@ -410,7 +412,7 @@ async fn a_relay_that_slept_through_a_change_of_its_route_does_not_serve_the_old
         assert_eq!(ids(&take(&changed).await), ["k-1"], "{round}: counted as filtered by the old definition");
         changed.release().await.unwrap();
     }
-    shop.audit().await;
+    shop.verify().await;
 }
 
 #[tokio::test]
@@ -437,7 +439,7 @@ async fn an_unsettled_event_goes_before_later_ones_of_its_key_that_are_due() {
         settle(&next, &taken.iter().map(delivered).collect::<Vec<_>>()).await;
     }
     assert_eq!(order, ["k-2", "k-3"]);
-    shop.audit().await;
+    shop.verify().await;
 }
 
 #[tokio::test]
@@ -479,26 +481,26 @@ async fn text_that_is_not_utf8_stops_nobody_and_keeps_the_order_of_its_key() {
     let taken = take(&source).await;
     assert_eq!(ids(&taken), ["k-2"], "a follower passed the one it waits for");
     settle(&source, &[delivered(&taken[0])]).await;
-    let desk = shop.store.desk();
-    assert_eq!(desk.blocked_keys(None, None, 9).await.unwrap()[0].key, "M\u{fffd}n");
-    assert_eq!(desk.event("bad-2", true).await.unwrap().unwrap().routes[0].blocked_by.as_deref(), Some("bad-1"));
-    assert_eq!(desk.routes().await.unwrap()[0].status.blocked_keys, 1);
-    desk.store().await.unwrap();
+    let admin = shop.store.admin();
+    assert_eq!(admin.blocked_keys(None, None, 9).await.unwrap()[0].key, "M\u{fffd}n");
+    assert_eq!(admin.event("bad-2", true).await.unwrap().unwrap().routes[0].blocked_by.as_deref(), Some("bad-1"));
+    assert_eq!(admin.routes().await.unwrap()[0].status.blocked_keys, 1);
+    admin.store().await.unwrap();
     shop.clock.advance(Duration::from_secs(1));
     for id in ["bad-1", "bad-2"] {
         let taken = take(&source).await;
         assert_eq!(ids(&taken), [id]);
         settle(&source, &[dead(&taken[0])]).await;
     }
-    let any = postroom_core::Selection::default();
-    assert_eq!(desk.dead(&any, 0, 9).await.unwrap().len(), 2);
-    desk.discard_dead(&any, false, &actor()).await.unwrap();
-    let settled = postroom_core::view::ReplayKind::Settled;
-    postroom_core::replay_at_once(&*desk, settled, &any, &actor()).await.unwrap();
+    let any = postroom_admin::Selection::default();
+    assert_eq!(admin.dead(&any, 0, 9).await.unwrap().len(), 2);
+    admin.discard_dead(&any, false, &actor()).await.unwrap();
+    let settled = postroom_admin::view::ReplayKind::Settled;
+    postroom_admin::replay_at_once(&*admin, settled, &any, &actor()).await.unwrap();
     let taken = take(&source).await;
     assert_eq!(taken.len(), 4);
     settle(&source, &taken.iter().map(delivered).collect::<Vec<_>>()).await;
-    shop.audit().await;
+    shop.verify().await;
 }
 
 #[tokio::test]
@@ -522,14 +524,14 @@ async fn a_dead_relay_of_before_the_clock_was_set_back_is_gone() {
     let other = shop.source("b", &from_beginning("r")).await;
     assert!(take(&other).await.is_empty(), "somebody else's lane was taken");
     shop.clock.set_back(day);
-    let desk = shop.store.desk();
-    assert!(desk.relays().await.unwrap().iter().all(|relay| !relay.alive));
+    let admin = shop.store.admin();
+    assert!(admin.relays().await.unwrap().iter().all(|relay| !relay.alive));
     // A living one corrects itself; the other is dead.
     other.renew(&RouteHealth::running()).await.unwrap();
     assert_eq!(ids(&take(&other).await), ["k-1"]);
     assert_eq!(source.settle(&[]).await.unwrap().lanes, 1, "it does not know yet");
     assert!(take(&source).await.is_empty(), "two relays have one lane");
-    let alive: Vec<_> = desk.relays().await.unwrap().into_iter().filter(|r| r.alive).map(|r| r.boot).collect();
+    let alive: Vec<_> = admin.relays().await.unwrap().into_iter().filter(|r| r.alive).map(|r| r.boot).collect();
     assert_eq!(alive, ["b"]);
 }
 
@@ -548,10 +550,10 @@ async fn a_clock_set_back_a_little_takes_no_lane_away() {
 
 /// What renewals say of the counts, once a count that began after the clock moved has ended.
 async fn differs(shop: &Shop, source: &std::sync::Arc<dyn postroom_core::Source>, wanted: bool) -> Option<String> {
-    let waited = tokio::time::timeout(Duration::from_secs(20), async {
+    let waited = tokio::time::timeout(Duration::from_mins(5), async {
         loop {
             shop.clock.advance(5 * SECOND);
-            let found = source.renew(&RouteHealth::running()).await.unwrap().standing.differs;
+            let found = source.renew(&RouteHealth::running()).await.unwrap().ownership.differs;
             if found.is_some() == wanted {
                 return found;
             }

@@ -5,14 +5,13 @@ use std::sync::Arc;
 
 use postroom_conformance::stores::StoreHarness;
 use postroom_core::Store;
-use postroom_sqlite::{Sqlite, SqliteOptions};
+use postroom_sqlite::{SqliteOptions, SqliteStore, SqliteTx};
 use postroom_testing::ManualClock;
-use sqlx::Transaction;
 
 struct Harness {
     folder: tempfile::TempDir,
     clock: ManualClock,
-    store: Sqlite,
+    store: SqliteStore,
 }
 
 fn options(folder: &tempfile::TempDir, clock: &ManualClock) -> SqliteOptions {
@@ -20,22 +19,22 @@ fn options(folder: &tempfile::TempDir, clock: &ManualClock) -> SqliteOptions {
 }
 
 impl StoreHarness for Harness {
-    type Tx = Transaction<'static, sqlx::Sqlite>;
-    type Store = Sqlite;
+    type Tx = SqliteTx;
+    type Store = SqliteStore;
 
     async fn fresh() -> Self {
         let (folder, clock) = (tempfile::tempdir().unwrap(), ManualClock::default());
-        let store = Sqlite::open_unmigrated(options(&folder, &clock).create(true)).await.unwrap();
+        let store = SqliteStore::open_unmigrated(options(&folder, &clock).create(true)).await.unwrap();
         store.schema().unwrap().up().await.unwrap();
         Self { folder, clock, store }
     }
 
-    fn store(&self) -> &Sqlite {
+    fn store(&self) -> &SqliteStore {
         &self.store
     }
 
-    async fn reopen(&self) -> Sqlite {
-        Sqlite::open(options(&self.folder, &self.clock)).await.unwrap()
+    async fn reopen(&self) -> SqliteStore {
+        SqliteStore::open(options(&self.folder, &self.clock)).await.unwrap()
     }
 
     fn clock(&self) -> &ManualClock {

@@ -5,16 +5,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use postroom_conformance::servers::{Database, LOCKED_PASSWORD, LOCKED_ROLE, Servers};
-use postroom_core::{Budget, Event, RelayIdentity, RouteDefinition, Start, Store, StoreError};
-use postroom_postgres::{Postgres, PostgresOptions};
+use postroom_core::{Budget, Event, RelayIdentity, RouteSpec, StartFrom, Store, StoreError};
+use postroom_postgres::{PostgresOptions, PostgresStore};
+use postroom_testbed::{Database, LOCKED_PASSWORD, LOCKED_ROLE, Servers};
 use sqlx::{AssertSqlSafe, PgPool};
 
 /// A database with the store's tables and two of the application's own.
 #[derive(Debug)]
 pub struct Shop {
     /// The store, opened by the tables' owner.
-    pub store: Postgres,
+    pub store: PostgresStore,
     servers: Servers,
     database: Database,
 }
@@ -25,9 +25,9 @@ impl Shop {
         let servers = Servers::find();
         let database = Database::create(&servers).await;
         let options = PostgresOptions::new("main", database.url());
-        let empty = Postgres::open_unmigrated(options.clone()).await.unwrap();
+        let empty = PostgresStore::open_unmigrated(options.clone()).await.unwrap();
         empty.schema().unwrap().up().await.unwrap();
-        let store = Postgres::open(options).await.unwrap();
+        let store = PostgresStore::open(options).await.unwrap();
         let shop = Self { store, servers, database };
         shop.run("create table orders (id text primary key, total int not null)").await;
         shop.run("create table booked (order_id text not null, total int not null)").await;
@@ -55,7 +55,7 @@ impl Shop {
     }
 
     /// The store as a role that may call the functions and do nothing else.
-    pub async fn as_appender(&self) -> Result<Postgres, StoreError> {
+    pub async fn as_appender(&self) -> Result<PostgresStore, StoreError> {
         let schema = format!("grant usage on schema postroom to {LOCKED_ROLE}");
         let meta = format!("grant select on postroom.meta to {LOCKED_ROLE}");
         let functions = format!("grant execute on all functions in schema postroom to {LOCKED_ROLE}");
@@ -63,7 +63,7 @@ impl Shop {
             self.run(&grant).await;
         }
         let url = self.servers.locked_url(self.database.name(), LOCKED_PASSWORD);
-        Postgres::open(PostgresOptions::new("main", url)).await
+        PostgresStore::open(PostgresOptions::new("main", url)).await
     }
 
     /// Everything a relay is handed, in its order.
@@ -74,7 +74,7 @@ impl Shop {
             version: "0".to_owned(),
             lease: Duration::from_secs(30),
         };
-        let route = RouteDefinition::new("all").starting(Start::Beginning);
+        let route = RouteSpec::new("all").start_from(StartFrom::Beginning);
         let source = self.store.source(&relay, &route).await.unwrap();
         let mut taken = Vec::new();
         loop {

@@ -25,8 +25,9 @@ class Receiver(BaseHTTPRequestHandler):
         ident, stamp = self.headers["webhook-id"], self.headers["webhook-timestamp"]
         made = base64.b64encode(hmac.new(key, f"{ident}.{stamp}.".encode() + body, hashlib.sha256).digest()).decode()
         right = f"v1,{made}" in self.headers["webhook-signature"].split() and abs(time.time() - int(stamp)) < 300
-        if right and self.headers["ce-id"] == ident:
-            data = json.loads(body)
+        event = json.loads(body) if right else {}
+        if event.get("id") == ident:
+            data = event["data"]
             os.write(file, f"0 {route} {ident} {data['key']} {data['number']} 1 ok\n".encode())
         self.send_response(204 if right else 401)
         self.send_header("content-length", "0")

@@ -2,8 +2,8 @@
 //!
 //! What is read back is read by consumers in another language, with clients that are not ours.
 
-use postroom_conformance::servers::brokers::{Kafka, Nats, RabbitMq, RedisWith};
-use postroom_conformance::servers::{OwnServer, run};
+use postroom_testbed::brokers::{Kafka, Nats, RabbitMq, RedisWith};
+use postroom_testbed::{OwnServer, run};
 
 use crate::consumers::{Receiver, consume};
 use crate::world::World;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use postroom_conformance::servers::{State, free_port};
+use postroom_testbed::{State, free_port};
 
 use crate::running::Running;
 use crate::wait::until;

@@ -33,8 +33,8 @@ impl Terms<'_> {
     /// Delivers what is left; the program's own count must agree.
     pub fn settle(world: &World) {
         world.ok(&["relay", "run", "--drain"]);
-        let audit = world.run(&["audit"]);
-        assert_eq!(audit.code, 0, "the audit finds nothing missing: {}{}", audit.stdout, audit.stderr);
+        let verified = world.run(&["verify"]);
+        assert_eq!(verified.code, 0, "verification finds nothing missing: {}{}", verified.stdout, verified.stderr);
         assert_eq!(world.json(&["dead", "ls"]), serde_json::json!([]), "nobody planted a dead letter");
     }
 

@@ -29,6 +29,7 @@ mod server;
 mod wait;
 mod watch;
 mod world;
+mod write_lock;
 
 pub use binary::{postroom, target};
 pub use brokers::Brokers;
@@ -47,4 +48,5 @@ pub use scale::scale;
 pub use server::Server;
 pub use wait::{until, within};
 pub use watch::Watch;
-pub use world::{Said, World};
+pub use world::{ProgramOutput, World};
+pub use write_lock::WriteLock;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use postroom::sqlite::{Sqlite, SqliteOptions};
+use postroom::sqlite::{SqliteOptions, SqliteStore};
 use postroom::{Event, Outbox};
 use serde_json::json;
 use sqlx::Row;
@@ -46,7 +46,7 @@ impl Producer {
 }
 
 async fn produce(database: PathBuf, pace: Duration, stop: &AtomicBool) -> Ledger {
-    let store = Sqlite::open(SqliteOptions::new("main", database.to_str().unwrap())).await.unwrap();
+    let store = SqliteStore::open(SqliteOptions::new("main", database.to_str().unwrap())).await.unwrap();
     let mut tx = store.begin().await.unwrap();
     sqlx::query("create table counter (key text primary key, number integer not null)")
         .execute(&mut *tx)
@@ -66,7 +66,7 @@ async fn produce(database: PathBuf, pace: Duration, stop: &AtomicBool) -> Ledger
 }
 
 /// One transaction: the counter moves, the event is appended, both or neither.
-async fn one(store: &Sqlite, ledger: &mut Ledger) {
+async fn one(store: &SqliteStore, ledger: &mut Ledger) {
     let key = format!("account-{}", fastrand::u32(..KEYS));
     let mut tx = store.begin().await.unwrap();
     let count = "insert into counter (key, number) values (?1, 1) on conflict do update set number = number + 1 returning number";

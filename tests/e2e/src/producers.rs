@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use postroom::postgres::{Postgres, PostgresOptions};
+use postroom::postgres::{PostgresOptions, PostgresStore};
 use postroom::{Event, Outbox};
 use serde_json::json;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
@@ -172,7 +172,7 @@ impl Shared {
 }
 
 async fn produce(options: PostgresOptions, shared: Arc<Shared>) -> Ledger {
-    let store = Postgres::open(options).await.unwrap();
+    let store = PostgresStore::open(options).await.unwrap();
     let mut connection = connected(&shared.urls).await;
     sqlx::raw_sql(
         "create table counter (key text primary key, number bigint not null); create table booking (id text primary key)",
@@ -200,7 +200,7 @@ async fn produce(options: PostgresOptions, shared: Arc<Shared>) -> Ledger {
 
 /// One of them.
 struct Producer {
-    store: Postgres,
+    store: PostgresStore,
     shared: Arc<Shared>,
     connection: Option<PgConnection>,
     ledger: Ledger,
@@ -270,7 +270,7 @@ fn keys() -> Vec<String> {
 
 /// The counters move, the booking is made, the events are appended: all or nothing. Whether it was committed.
 async fn transact(
-    store: &Postgres,
+    store: &PostgresStore,
     connection: &mut PgConnection,
     keys: &[String],
     booking: &str,

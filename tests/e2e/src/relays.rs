@@ -1,6 +1,7 @@
 //! Relays on one database, and everything that is done to them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
@@ -9,6 +10,7 @@ use serde_json::Value;
 use crate::running::Running;
 use crate::wait::{until, within};
 use crate::world::World;
+use crate::write_lock::WriteLock;
 
 /// Some relays. Remembers which process suffered what.
 #[derive(Debug)]
@@ -52,7 +54,7 @@ impl<'w> Relays<'w> {
     /// Where one answers over HTTP, once it does.
     pub fn address(&self, which: usize) -> Option<String> {
         let log = self.world.log(self.who(which).0);
-        let line = log.lines().find(|line| line.contains("answers over HTTP"))?;
+        let line = log.lines().find(|line| line.contains("HTTP server started"))?;
         let line: Value = serde_json::from_str(line).unwrap();
         line["address"].as_str().map(str::to_owned)
     }
@@ -83,17 +85,30 @@ impl<'w> Relays<'w> {
         self.all.remove(which).stop();
     }
 
-    /// Freezes one for twice its lease and until another has delivered, then thaws it. Whether another did comes back: on SQLite
-    /// it cannot when the frozen one was in the middle of a commit and holds the file's lock, and is not waited for.
+    /// Freezes one for twice its lease and until another has delivered, but no longer than six leases, then thaws it. Returns
+    /// whether another delivered meanwhile.
     pub fn freeze(&mut self, which: usize, lease: Duration) -> bool {
+        self.freeze_holding(which, lease, || ())
+    }
+
+    /// Freezes one as [`Relays::freeze`] does, while it commits nothing to this SQLite file: one that is frozen in the middle of
+    /// a commit holds the file's lock, so that no other could take over.
+    pub fn freeze_between_commits(&mut self, which: usize, lease: Duration, file: &Path) -> bool {
+        self.freeze_holding(which, lease, || WriteLock::take(file))
+    }
+
+    fn freeze_holding<G>(&mut self, which: usize, lease: Duration, guard: impl FnOnce() -> G) -> bool {
         let frozen = &self.all[which];
         *self.faults.entry(frozen.pid()).or_default() += 1;
         self.robbed.insert(frozen.pid());
         let others: Vec<u32> = self.all.iter().map(Running::pid).filter(|pid| *pid != frozen.pid()).collect();
         let mut journal = self.world.journal().follow();
         journal.count();
+        let guard = guard();
         let since = Instant::now();
         frozen.signal(Signal::SIGSTOP);
+        until("the relay is frozen", || frozen.is_frozen());
+        drop(guard);
         let mut taken_over = false;
         within(9 * lease, "the frozen time is over", || {
             taken_over |= journal.fresh().iter().any(|r| others.contains(&r.relay));
@@ -137,7 +152,7 @@ impl<'w> Relays<'w> {
     /// Waits until one is far enough to hear a signal: before, the system ends it at once.
     fn hears_signals(&self, which: usize) {
         let (name, _) = self.who(which);
-        until("the relay has started", || self.world.log(name).contains("relay starts"));
+        until("the relay has started", || self.world.log(name).contains("relay started"));
     }
 
     /// Takes one out and puts a fresh one in its place.
@@ -159,10 +174,14 @@ impl<'w> Relays<'w> {
 /// How often a relay lost its lease: the lanes of all routes go together, so the lane that lost most terms tells.
 fn leases_lost(log: &str) -> usize {
     let mut terms: BTreeMap<(String, i64), BTreeSet<i64>> = BTreeMap::new();
-    for line in log.lines().filter(|line| line.contains("another relay has taken this lane")) {
+    let told = ["another relay has taken over lanes", "lanes lost while the store was away"];
+    for line in log.lines().filter(|line| told.iter().any(|told| line.contains(told))) {
         let line: Value = serde_json::from_str(line).unwrap();
-        let lane = (line["route"].as_str().unwrap().to_owned(), line["lane"].as_i64().unwrap());
-        terms.entry(lane).or_default().insert(line["term"].as_i64().unwrap());
+        for lost in line["lost"].as_str().unwrap().split(' ') {
+            let (lane, term) = lost.split_once('@').unwrap();
+            let lane = (line["route"].as_str().unwrap().to_owned(), lane.parse().unwrap());
+            terms.entry(lane).or_default().insert(term.parse().unwrap());
+        }
     }
     terms.values().map(BTreeSet::len).max().unwrap_or(0)
 }

@@ -1,5 +1,6 @@
 //! A program that runs until told to stop. Killed when the test ends before it does.
 
+use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ChildStdout, Command};
 use std::time::Duration;
@@ -36,6 +37,14 @@ impl Running {
         kill(Pid::from_raw(i32::try_from(self.pid()).unwrap()), signal).unwrap();
     }
 
+    /// Whether each of its threads stands still after `SIGSTOP`.
+    pub fn is_frozen(&self) -> bool {
+        let threads = fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap().flatten();
+        let mut states = threads.map(|thread| fs::read_to_string(thread.path().join("stat")).unwrap_or_default());
+        // The name in parentheses may itself contain parentheses; the state comes after the last one.
+        states.all(|stat| stat.rsplit_once(')').is_some_and(|(_, rest)| rest.starts_with(" T")))
+    }
+
     /// Whether it still runs.
     pub fn is_alive(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
@@ -44,7 +53,7 @@ impl Running {
     /// Waits for its end: the exit code, or minus the signal that ended it.
     pub fn end(mut self) -> i32 {
         let ended = || self.child.try_wait().unwrap();
-        let (status, _) = within(Duration::from_mins(1), "the program has ended", ended);
+        let (status, _) = within(Duration::from_mins(5), "the program has ended", ended);
         status.code().unwrap_or_else(|| -status.signal().unwrap())
     }
 
@@ -62,14 +71,14 @@ impl Running {
 
     /// Resident memory in bytes.
     pub fn memory(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
     }
 
     /// How many files and connections it has open.
     pub fn files(&self) -> usize {
-        std::fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap().count()
+        fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap().count()
     }
 }
 

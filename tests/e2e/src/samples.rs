@@ -38,7 +38,7 @@ pub struct Samples {
     late: Series,
 }
 
-/// All tables of the store together: their size in MiB, thousands of rows, the largest of them, and how many rows are in the leaves
+/// All tables of the store together: their size in MiB, thousands of rows, the largest of them, and how many rows are in the partitions
 /// of the log and of the receipts.
 struct Tables {
     bytes: f64,
@@ -100,8 +100,8 @@ impl Samples {
             let text = relays.address(which).and_then(|address| metrics(&address));
             if let Some(text) = text {
                 let (_, pid) = relays.who(which);
-                self.read.heard(pid, &text);
-                self.settle.heard(pid, &text);
+                self.read.observed(pid, &text);
+                self.settle.observed(pid, &text);
             }
         }
         let (read, settle) = (self.read.end(), self.settle.end());
@@ -167,7 +167,7 @@ impl Timing {
     }
 
     /// Takes in what a process says of all its statements so far.
-    fn heard(&mut self, pid: u32, metrics: &str) {
+    fn observed(&mut self, pid: u32, metrics: &str) {
         let part = |end: &str| -> f64 {
             let name = format!("{}_{end}", self.metric);
             let lines = metrics.lines().filter(|line| line.starts_with(&name));

@@ -1,6 +1,6 @@
 //! A private PostgreSQL as a campaign breaks it: crashed, restarted, its sessions ended. Every call waits until it is so.
 
-use postroom_conformance::servers::Cluster;
+use postroom_testbed::Cluster;
 use sqlx::postgres::PgConnection;
 use sqlx::{Connection, Row};
 use tokio::runtime::Runtime;

@@ -18,7 +18,7 @@ pub fn within<T>(most: Duration, what: &str, mut look: impl FnMut() -> Option<T>
     }
 }
 
-/// Waits until it is so. Fails the test after a minute: long enough for a busy machine.
+/// Waits until it is so. Fails the test after five minutes: long enough for a busy machine.
 pub fn until(what: &str, mut so: impl FnMut() -> bool) {
-    within(Duration::from_mins(1), what, || so().then_some(()));
+    within(Duration::from_mins(5), what, || so().then_some(()));
 }

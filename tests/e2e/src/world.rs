@@ -27,9 +27,9 @@ pub struct World {
     env: Vec<(String, String)>,
 }
 
-/// How the program ended and what it said.
+/// Exit code and output of a run of the program.
 #[derive(Debug)]
-pub struct Said {
+pub struct ProgramOutput {
     /// The exit code.
     pub code: i32,
     /// Data.
@@ -97,12 +97,12 @@ impl World {
     }
 
     /// Runs it to its end.
-    pub fn run(&self, args: &[&str]) -> Said {
+    pub fn run(&self, args: &[&str]) -> ProgramOutput {
         said(&self.command(args).output().unwrap())
     }
 
     /// Runs it with something on stdin.
-    pub fn feed(&self, args: &[&str], stdin: &str) -> Said {
+    pub fn feed(&self, args: &[&str], stdin: &str) -> ProgramOutput {
         let mut child = self.command(args).stdin(Stdio::piped()).spawn().unwrap();
         let mut input = child.stdin.take().unwrap();
         thread::scope(|scope| {
@@ -186,8 +186,8 @@ impl Drop for World {
     }
 }
 
-fn said(output: &Output) -> Said {
+fn said(output: &Output) -> ProgramOutput {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     let code = output.status.code().expect("ended by itself");
-    Said { code, stdout: text(&output.stdout), stderr: text(&output.stderr) }
+    ProgramOutput { code, stdout: text(&output.stdout), stderr: text(&output.stderr) }
 }

@@ -21,7 +21,7 @@ fn breaks_and_recovers(mode: &str, reason: &str) {
     world.received(4);
     until("status shows the open breaker and why", || {
         let route = world.route("mailer");
-        route["state"] == "breaker_open" && route["note"].as_str().unwrap().contains(reason)
+        route["state"] == "breaker_open" && route["message"].as_str().unwrap().contains(reason)
     });
     let mailer = world.route("mailer");
     assert_eq!((&mailer["dead"], &mailer["retrying"], &mailer["delivered"]), (&0.into(), &0.into(), &0.into()));
@@ -40,7 +40,7 @@ fn breaks_and_recovers(mode: &str, reason: &str) {
     let routes = world.json(&["event", "show", &event])["routes"].clone();
     assert!(routes.as_array().unwrap().iter().all(|r| r["attempts"] == serde_json::json!([])), "{routes}");
     relay.stop();
-    assert_eq!(world.run(&["audit"]).code, 0);
+    assert_eq!(world.run(&["verify"]).code, 0);
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn a_child_that_cannot_be_started_is_named_and_started_when_it_is_there() {
     world.append(EVENTS);
     until("status shows what is missing", || {
         let route = world.route("mailer");
-        route["state"] == "breaker_open" && route["note"].as_str().unwrap().contains("\"./late\" was not found")
+        route["state"] == "breaker_open" && route["message"].as_str().unwrap().contains("\"./late\" was not found")
     });
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_e2e-child"), world.path("late")).unwrap();
     until("everything is delivered", || world.route("mailer")["delivered"] == EVENTS);

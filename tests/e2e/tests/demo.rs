@@ -65,13 +65,13 @@ fn the_first_event_is_there_at_once_and_every_printed_command_works_on_the_runni
         .filter_map(|line| line.strip_prefix("  "))
         .map(|line| line.split("   and then").next().unwrap().split_whitespace().collect())
         .collect();
-    let [status, tail, pause, dead, replay, audit, kill] = &printed[..] else { panic!("{banner}") };
+    let [status, tail, pause, dead, replay, verified, kill] = &printed[..] else { panic!("{banner}") };
     for (follow, words) in [(status, "mailer"), (tail, "order.")] {
-        let mut looking = Running::start(world.command(&follow[1..]));
-        let mut seen = BufReader::new(looking.stdout()).lines();
+        let mut follower = Running::start(world.command(&follow[1..]));
+        let mut seen = BufReader::new(follower.stdout()).lines();
         assert!(seen.any(|line| line.unwrap().contains(words)), "{follow:?}");
-        looking.signal(Signal::SIGINT);
-        assert_eq!(looking.end(), 0, "{follow:?}");
+        follower.signal(Signal::SIGINT);
+        assert_eq!(follower.end(), 0, "{follow:?}");
     }
     demo.wait_for(&["dead letter", "order.shipped"]);
     assert!(world.ok(&dead[1..]).contains("order.shipped"));
@@ -83,9 +83,9 @@ fn the_first_event_is_there_at_once_and_every_printed_command_works_on_the_runni
     assert_eq!(world.run(&replay[1..]).code, 4, "it asks before it sends again, and nobody can answer here");
     world.ok(&[&replay[1..], &["--yes"]].concat());
     demo.wait_for(&["delivered", "order.shipped"]);
-    world.ok(&audit[1..]);
+    world.ok(&verified[1..]);
 
-    let goes_on = banner.lines().find_map(|line| line.split_once("and then go on with: ")).unwrap().1;
+    let goes_on = banner.lines().find_map(|line| line.split_once("and then continue with: ")).unwrap().1;
     let goes_on: Vec<&str> = goes_on.split_whitespace().skip(1).collect();
     assert_eq!(kill[..], ["kill", "-9", &demo.running.pid().to_string()]);
     demo.running.kill();
@@ -94,7 +94,7 @@ fn the_first_event_is_there_at_once_and_every_printed_command_works_on_the_runni
     let told = demo.interrupt();
     let last = told.lines().last().unwrap_or_default();
     assert!(last.contains("stopped") && last.contains(" appended, ") && last.contains(" dead"), "{told}");
-    world.ok(&audit[1..]);
+    world.ok(&verified[1..]);
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn a_demo_killed_again_and_again_loses_nothing() {
         ["due", "retrying", "blocked_keys"].iter().all(|open| mailer[open] == 0)
     });
     demo.interrupt();
-    world.ok(&["audit", "--config", "demo/postroom.toml"]);
+    world.ok(&["verify", "--config", "demo/postroom.toml"]);
     let status = status();
     let (mailer, events) = (&status["routes"][0], status["stores"][0]["events"].as_u64().unwrap());
     let done = mailer["delivered"].as_u64().unwrap() + mailer["dead"].as_u64().unwrap();

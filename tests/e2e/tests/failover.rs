@@ -8,9 +8,9 @@
 use std::collections::HashSet;
 use std::time::Instant;
 
-use postroom_conformance::servers::proxy::Mode;
-use postroom_conformance::servers::{Cluster, FaultProxy};
 use postroom_e2e::{Follower, Producers, Relays, Terms, World, until};
+use postroom_testbed::proxy::Mode;
+use postroom_testbed::{Cluster, FaultProxy};
 use tokio::runtime::Runtime;
 
 const IN_FLIGHT_MAX: usize = 64;

@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use postroom_conformance::servers::{Database, Servers};
 use postroom_e2e::{Follower, Producers, Relays, Server, Terms, Watch, World, scale, until, within};
+use postroom_testbed::{Database, Servers};
 
 const IN_FLIGHT_MAX: usize = 64;
 const ROUTES: [&str; 2] = ["billing", "search"];

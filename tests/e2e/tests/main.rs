@@ -5,6 +5,7 @@ mod brokers;
 mod children;
 mod demo;
 mod failover;
+mod file;
 mod fleet;
 mod input;
 mod kill;

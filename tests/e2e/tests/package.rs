@@ -8,8 +8,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use postroom_conformance::servers::{debian_mirror, debian_release};
 use postroom_e2e::{postroom, target};
+use postroom_testbed::{debian_mirror, debian_release};
 
 /// Of ten, in tenths, as `systemd-analyze security` takes it.
 const EXPOSURE_MAX: &str = "15";
@@ -160,11 +160,12 @@ fn the_package_installs_relays_and_goes_where_there_is_no_systemd() {
         assert!(chroot.has(file), "{file} is not there");
     }
     assert!(chroot.postroom("postroom version").starts_with("postroom "));
-    chroot.postroom("postroom config check --config /etc/postroom/config.toml");
+    chroot.postroom("postroom config show --config /etc/postroom/config.toml");
 
     let config = "[store.main]\nurl = \"sqlite:///var/lib/postroom/shop.db\"\n\
         [[route]]\nname = \"out\"\nto = { stdout = {} }\n";
     chroot.sh(&format!("printf '%s' '{config}' >> /etc/postroom/config.toml"));
+    chroot.postroom("postroom config check --config /etc/postroom/config.toml");
     chroot.postroom("postroom store migrate up --config /etc/postroom/config.toml");
     chroot.postroom(
         "postroom event append --type order.placed --key o-1 --payload '{}' --config /etc/postroom/config.toml",

@@ -33,7 +33,7 @@ fn the_first_signal_waits_for_what_is_on_its_way_and_sends_no_more() {
         assert_eq!(world.route("mailer")["delivered"], 3);
         world.ok(&["relay", "run", "--drain"]);
         assert_eq!(world.journal().len(), 8, "nothing was sent twice");
-        assert_eq!(world.run(&["audit"]).code, 0);
+        assert_eq!(world.run(&["verify"]).code, 0);
     }
 }
 
@@ -54,6 +54,6 @@ fn a_second_signal_ends_it_at_once_and_the_next_relay_delivers_what_was_left() {
         world.mode("well");
         world.ok(&["relay", "run", "--drain"]);
         assert_eq!(world.route("mailer")["delivered"], 3);
-        assert_eq!(world.run(&["audit"]).code, 0);
+        assert_eq!(world.run(&["verify"]).code, 0);
     }
 }

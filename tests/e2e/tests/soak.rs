@@ -1,4 +1,4 @@
-//! Relays at work for a long time, on a log whose ring turns every few seconds and is emptied all the time: routes to every
+//! Relays at work for a long time, on a log whose partitions turn every few seconds and is emptied all the time: routes to every
 //! kind of destination are paused for several turns, destinations go down, relays die, are frozen and restarted, the database
 //! is restarted, backlogs come, transactions stay open. Nothing is lost, and memory, tables and statements stay as they were.
 //!
@@ -16,7 +16,7 @@ use serde_json::Value;
 const IN_FLIGHT_MAX: usize = 256;
 const RELAYS: usize = 3;
 const LEASE: Duration = Duration::from_secs(3);
-/// Seven leaves of two seconds.
+/// Seven partitions of two seconds.
 const TURN: Duration = Duration::from_secs(14);
 /// Where every event goes: to the brokers, and to a child.
 const ROUTES: [&str; 6] = ["kafka", "rabbitmq", "nats", "redis", "webhook", "exec"];
@@ -113,7 +113,7 @@ impl Soak<'_> {
                 self.world.ok(&["route", "pause", route]);
                 self.paused = Some((route, Instant::now()));
             }
-            // One route is enough: all of the ring has to wait for it.
+            // One route is enough: all partitions have to wait for it.
             Act::Pause => {}
             Act::StayOpen => self.producers.stay_open(self.form.open),
             Act::Backlog => self.producers.burst(BACKLOG),
@@ -185,7 +185,7 @@ fn late(route: &Value) -> f64 {
 
 fn config(server: &Server, brokers: &Brokers<'_>) -> String {
     format!(
-        "[store.main]\nurl = \"{}\"\nleaves = 7\nsegment = \"2s\"\n\
+        "[store.main]\nurl = \"{}\"\npartitions = 7\nsegment = \"2s\"\n\
          poll = {{ min = \"20ms\", max = \"200ms\" }}\n\
          [retention]\ndelivered = \"4s\"\nattempts = \"4s\"\n\
          [relay]\nlease = \"{}s\"\nin_flight_max = {IN_FLIGHT_MAX}\n\
@@ -262,7 +262,7 @@ fn a_long_run_with_every_destination_and_fault_loses_nothing_and_stays_level() {
     let findings = TERMS.judge(&world, &ledger, &suffered);
     samples.print();
     println!(
-        "{} events on {} routes, {RELAYS} relays, {done} acts, {outages} outages, {} turns of the ring, {findings}, {:.0} s",
+        "{} events on {} routes, {RELAYS} relays, {done} acts, {outages} outages, {} turns of the partitions, {findings}, {:.0} s",
         ledger.committed.len(),
         ROUTES.len(),
         begun.elapsed().as_secs() / TURN.as_secs(),

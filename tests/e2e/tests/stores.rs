@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postroom::sqlite::{Sqlite, SqliteOptions};
+use postroom::sqlite::{SqliteOptions, SqliteStore};
 use postroom_e2e::{Server, World, until, within};
 
 /// Stores `near` and `far`, each with a route of its own; only `near` is migrated.
@@ -29,14 +29,14 @@ fn a_store_that_is_not_there_is_shown_down_while_the_other_goes_on_and_is_served
     until("the store that is there is served", || world.route("here")["delivered"] == 1);
     let (here, there) = (world.route("here"), world.route("there"));
     assert_eq!((&here["state"], &there["state"]), (&"running".into(), &"down".into()));
-    assert_eq!(there["note"], "far.db does not exist");
-    let audit = world.run(&["audit"]);
-    assert_eq!(audit.code, 5, "only a part could be counted: {}", audit.stderr);
+    assert_eq!(there["message"], "far.db does not exist");
+    let verified = world.run(&["verify"]);
+    assert_eq!(verified.code, 5, "only a part could be counted: {}", verified.stderr);
 
     world.ok(&["store", "migrate", "up", "--store", "far"]);
     append(&world, "far");
     until("the store that came later is served", || world.route("there")["delivered"] == 1);
-    assert_eq!(world.run(&["audit"]).code, 0);
+    assert_eq!(world.run(&["verify"]).code, 0);
     relay.stop();
 }
 
@@ -54,7 +54,7 @@ fn a_store_whose_file_is_replaced_by_something_else_is_shown_down_while_the_othe
     }
     world.write("far.db", &"this is no database\n".repeat(1000));
     let there = world.route("there");
-    assert_eq!((&there["state"], &there["note"]), (&"down".into(), &"far.db is not a SQLite database".into()));
+    assert_eq!((&there["state"], &there["message"]), (&"down".into(), &"far.db is not a SQLite database".into()));
     append(&world, "near");
     until("the other goes on", || world.route("here")["delivered"] == 2);
     assert_eq!(world.route("here")["state"], "running");
@@ -75,7 +75,7 @@ fn a_store_locked_by_a_writer_that_does_not_end_holds_up_only_itself() {
     let writer = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let lock = writer.block_on(async {
         let options = SqliteOptions::new("far", world.path("far.db").to_str().unwrap());
-        Sqlite::open(options).await.unwrap().begin().await.unwrap()
+        SqliteStore::open(options).await.unwrap().begin().await.unwrap()
     });
     for delivered in 2..10 {
         append(&world, "near");
@@ -86,7 +86,7 @@ fn a_store_locked_by_a_writer_that_does_not_end_holds_up_only_itself() {
     append(&world, "far");
     until("the far one goes on", || world.route("there")["delivered"] == 3);
     relay.stop();
-    assert_eq!(world.run(&["audit"]).code, 0);
+    assert_eq!(world.run(&["verify"]).code, 0);
 }
 
 #[test]
@@ -132,5 +132,5 @@ fn a_postgresql_that_is_stopped_holds_up_only_itself_and_its_backlog_arrives_whe
     until("the backlog arrives, and what came after", || world.route("ledger")["delivered"] == BACKLOG + 2);
     assert!(relay.is_alive());
     relay.stop();
-    assert_eq!(world.run(&["audit"]).code, 0);
+    assert_eq!(world.run(&["verify"]).code, 0);
 }

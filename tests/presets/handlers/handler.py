@@ -1,6 +1,7 @@
 """A handler that writes down what it is given.
 
-It refuses types and ids that the file `refused` names, and waits as long as the file `slow` names a type.
+It refuses types and ids that the file `refused` names, waits as long as the file `slow` names a type, and dies of those
+that the file `fatal` names.
 """
 
 import json
@@ -25,6 +26,8 @@ for line in sys.stdin:
         received.write(line)
     while request["type"] in names("slow"):
         time.sleep(0.05)
+    if request["type"] in names("fatal"):
+        os._exit(9)
     bad = names("refused")
     answer = {"id": request["id"]}
     if request["type"] in bad or request["id"] in bad:

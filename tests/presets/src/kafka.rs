@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use postroom_conformance::servers::{Servers, Site};
+use postroom_testbed::{Servers, Site};
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
-use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer as _};
 use rdkafka::message::{BorrowedMessage, Message as _};
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use serde_json::Value;
 
 /// How long a question to the cluster may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Where a cluster is.
 #[derive(Debug, Clone)]
@@ -71,6 +71,15 @@ impl Kafka {
         assert!(made.iter().all(Result::is_ok), "{made:?}");
     }
 
+    /// A member of a group that begins with the first message of the topic, and commits only what it has worked on.
+    pub fn join(&self, group: &str, topic: &str) -> Member {
+        let mut config = self.client();
+        config.set("group.id", group).set("enable.auto.commit", "false").set("auto.offset.reset", "earliest");
+        let consumer: BaseConsumer = config.create().expect("a consumer");
+        consumer.subscribe(&[topic]).expect("a subscription");
+        Member(consumer)
+    }
+
     /// Everything in a topic, partition by partition.
     pub fn read(&self, topic: &str) -> Vec<Record> {
         let mut config = self.client();
@@ -96,6 +105,26 @@ impl Kafka {
         }
         records.sort_by_key(|record| (record.partition, record.offset));
         records
+    }
+}
+
+/// A member of a group; it leaves when it is dropped.
+pub struct Member(BaseConsumer);
+
+impl Member {
+    /// Reads so many messages, and commits each.
+    pub fn work(&self, messages: usize) {
+        // A rebalance ends a poll without a message.
+        let read = std::iter::repeat_with(|| self.0.poll(PATIENCE)).flatten();
+        for message in read.take(messages) {
+            self.0.commit_message(&message.expect("a message"), CommitMode::Sync).expect("a commit");
+        }
+    }
+}
+
+impl std::fmt::Debug for Member {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Member").finish_non_exhaustive()
     }
 }
 

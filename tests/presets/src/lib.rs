@@ -16,15 +16,15 @@ mod session;
 use std::ops::{Deref, DerefMut};
 use std::process::Command;
 
-use postroom_conformance::servers::brokers::RabbitMq;
-use postroom_conformance::servers::{Database, Servers, unique_name};
 use postroom_e2e::World;
+use postroom_testbed::brokers::RabbitMq;
+use postroom_testbed::{Database, Servers, unique_name};
 use serde_json::Value;
 use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, Row as _, ValueRef as _};
 use tokio::runtime::Runtime;
 
-pub use kafka::{Kafka, Record};
+pub use kafka::{Kafka, Member, Record};
 pub use program::Program;
 pub use session::Session;
 
@@ -92,7 +92,7 @@ impl System {
     /// Lets a relay work until it is so, and stops it. For what stays in back-off, which a drain would wait for.
     pub fn work_until(&self, what: &str, so: impl FnMut() -> bool) {
         let relay = self.relay("relay");
-        postroom_e2e::until("the relay has started", || self.log("relay").contains("relay starts"));
+        postroom_e2e::until("the relay has started", || self.log("relay").contains("relay started"));
         postroom_e2e::until(what, so);
         relay.stop();
     }

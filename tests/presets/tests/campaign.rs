@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use postroom_conformance::servers::{OwnServer, brokers};
 use postroom_e2e::{Relays, printed, scale, until, within};
 use postroom_presets::{Kafka, System};
+use postroom_testbed::{OwnServer, brokers};
 use serde_json::Value;
 
 /// Most that one fault repeats.
@@ -213,7 +213,7 @@ fn m4_loses_nothing_while_relays_and_handlers_are_killed() {
 #[test]
 fn eventqueue_loses_nothing_while_processes_and_handlers_are_killed() {
     let mut system = system("eventqueue").handler("EVENTQUEUE");
-    system.set("POSTROOM_STORE__MAIN__LAYOUT__CLAIMED__LEASE", "3s");
+    system.set("POSTROOM_STORE__MAIN__MAPPING__CLAIMED__LEASE", "3s");
     let campaign = Campaign {
         system: &system,
         route: "eventqueue",

@@ -63,6 +63,19 @@ fn the_correlation_id_is_the_events_own_id_and_the_version_one_where_the_envelop
 }
 
 #[test]
+fn an_envelope_without_a_time_of_occurrence_has_that_of_its_row() {
+    let system = m4();
+    insert(&system, "e-1", TYPES[0], &json!({"event_id": "e-1", "payload": {}}));
+    insert(&system, "e-2", TYPES[0], &json!({"event_id": "e-2", "occurred_at": "rubbish", "payload": {}}));
+    insert(&system, "e-3", TYPES[0], &envelope("e-3"));
+    system.script("update event_outbox set created_at = '2026-03-04T05:06:07.5+02:00'");
+    system.drain();
+    let times: Vec<Value> = system.received().iter().map(|line| line["envelope"]["occurred_at"].clone()).collect();
+    assert_eq!(times, ["2026-03-04T03:06:07.5Z", "2026-03-04T03:06:07.5Z", "2026-01-02T03:04:05.12Z"]);
+    assert_eq!(system.json(&["event", "show", "e-1"])["occurred_at"], "2026-03-04T03:06:07.5Z");
+}
+
+#[test]
 fn a_handlers_error_makes_the_row_failed_and_a_dead_letter_and_later_events_go_on() {
     let system = m4();
     insert(&system, "e-1", TYPES[0], &envelope("e-1"));
@@ -75,6 +88,24 @@ fn a_handlers_error_makes_the_row_failed_and_a_dead_letter_and_later_events_go_o
     assert_eq!(system.query(letters), ["e-1 TelemetryWindowClosed acme the handler refuses it 1 t"]);
     assert_eq!(system.json(&["dead", "ls"])[0]["id"], "e-1");
     assert_eq!(system.json(&["status"])["routes"][0]["dead"], 1);
+}
+
+#[test]
+fn handlers_in_any_language_accept_into_processed_events_in_their_own_transaction() {
+    let system = m4();
+    system.ok(&["store", "migrate", "up"]);
+    let accept = "select postroom.accept('billing', 'e-1')";
+    let mut transaction = system.begin();
+    transaction.script(accept);
+    drop(transaction);
+    assert_eq!(system.query("select count(*) from processed_events"), ["0"], "it rolls back with the effect");
+    assert_eq!(system.query(accept), ["t"]);
+    assert_eq!(system.query(accept), ["f"], "the effect has happened");
+    assert_eq!(system.query("select postroom.accept('mailer', 'e-1')"), ["t"], "another consumer");
+    assert_eq!(
+        system.query("select event_id, consumer_name from processed_events order by 2"),
+        ["e-1 billing", "e-1 mailer"]
+    );
 }
 
 #[test]
@@ -114,7 +145,7 @@ fn replays_of_ours_are_numbered_and_can_be_repeated() {
         system.drain();
     }
     system.refuse("");
-    system.ok(&["dead", "replay", "--yes"]);
+    system.ok(&["dead", "replay", "--all", "--yes"]);
     system.drain();
     let ids: Vec<String> = system.query("select id, status from event_outbox order by created_at");
     assert_eq!(ids, ["row-e-1 failed", "e-1-replay-1 failed", "e-1-replay-2 failed", "e-1-replay-3 sent"]);
@@ -136,7 +167,7 @@ fn a_payload_that_is_no_envelope_is_a_dead_letter_and_the_others_go_on() {
     let why = "there is no payload at payload.payload";
     assert_eq!(letters, [format!("e-1 1 {why}"), format!("e-2 null {why}")]);
     let dead = system.json(&["dead", "ls"]);
-    assert_eq!((&dead[0]["id"], &dead[0]["code"]), (&json!("e-1"), &json!("layout.unreadable")), "{dead}");
+    assert_eq!((&dead[0]["id"], &dead[0]["code"]), (&json!("e-1"), &json!("mapping.unreadable")), "{dead}");
     assert_eq!(system.received().len(), 1);
 }
 
@@ -245,7 +276,11 @@ fn on_sqlite_the_same_tables_and_the_same_replay_work() {
     world.write("refused", "");
     world.ok(&["relay", "run", "--drain"]);
     assert_eq!(sql(states), ["e-1-replay sent 0 1", "row-e-1 failed 1 0", "row-e-2 sent 0 1"]);
+    sql("insert into event_outbox (id, event_id, event_type, payload, created_at) \
+         values ('row-e-3', 'e-3', 'StatisticCalculated', '{\"payload\": {}}', '2026-03-04T05:06:07.5+02:00')");
+    world.ok(&["relay", "run", "--drain"]);
     let lines = std::fs::read_to_string(world.path("received")).unwrap();
     let received: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(received[2]["envelope"], received[0]["envelope"], "the same event again");
+    assert_eq!(received[3]["envelope"]["occurred_at"], "2026-03-04T03:06:07.5Z", "the row's own time");
 }

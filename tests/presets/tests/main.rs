@@ -2,6 +2,7 @@
 
 mod campaign;
 mod corebilling;
+mod crowd;
 mod eventqueue;
 mod holdco;
 mod m4;

@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "what is not as documented fails the test")]
 
-use postroom_conformance::servers::unique_name;
 use postroom_presets::System;
+use postroom_testbed::unique_name;
 
 /// The SQL of an answer: what stands behind its hint.
 fn sql(stderr: &str) -> String {

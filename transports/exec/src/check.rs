@@ -3,27 +3,32 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use postroom_core::{Failure, Finding};
+use postroom_core::{Diagnostic, Failure};
 use tokio::net::UnixStream;
 
-use crate::options::Target;
+use crate::connection::trusted;
+use crate::options::{ExecOptions, Target};
 
 /// Looks without starting anything.
-pub(crate) async fn check(target: &Target) -> Vec<Finding> {
+pub(crate) async fn check(options: &ExecOptions) -> Vec<Diagnostic> {
+    let target = &options.target;
     let finding = match target {
         Target::Command(command) => {
             if let Some(path) = find(command.first().map_or("", String::as_str)) {
-                Finding::Fine(format!("{} is there and may be run", path.display()))
+                Diagnostic::fine(format!("{} is there and may be run", path.display()))
             } else {
                 let error = format!("{target} is not found or may not be run");
-                Finding::Problem(Failure::unavailable("exec.not_found", error))
+                Diagnostic::from(Failure::unavailable("exec.not_found", error))
             }
         }
         Target::Socket(path) => match UnixStream::connect(path).await {
-            Ok(_) => Finding::Fine(format!("{} answers", path.display())),
+            Ok(stream) => match trusted(&stream, options) {
+                Ok(()) => Diagnostic::fine(format!("{} answers", path.display())),
+                Err(failure) => Diagnostic::from(failure),
+            },
             Err(error) => {
                 let error = format!("{target} is not reachable: {error}");
-                Finding::Problem(Failure::unavailable("exec.unreachable", error))
+                Diagnostic::from(Failure::unavailable("exec.unreachable", error))
             }
         },
     };
@@ -42,16 +47,25 @@ fn find(program: &str) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use postroom_core::Level;
+
+    use postroom_core::envelope::{Binding, Encoder, Format};
+
     use super::*;
+
+    fn options(target: Target) -> ExecOptions {
+        ExecOptions::new("mailer", target, Encoder::new(Format::CloudEventsStructured, Binding::Http, "/test"))
+    }
 
     #[tokio::test]
     async fn a_program_and_a_socket_are_there_or_named() {
         for (program, there) in [("sh", true), ("/bin/sh", true), ("no-such-program", false), ("/etc/passwd", false)] {
-            let found = check(&Target::Command(vec![program.to_owned(), "--password=canary".to_owned()])).await;
-            assert_eq!(matches!(found[0], Finding::Fine(_)), there, "{found:?}");
+            let found =
+                check(&options(Target::Command(vec![program.to_owned(), "--password=canary".to_owned()]))).await;
+            assert_eq!(found[0].level == Level::Fine, there, "{found:?}");
             assert!(!format!("{found:?}").contains("canary"));
         }
-        let found = check(&Target::Socket("/no/such.sock".into())).await;
-        assert!(matches!(&found[0], Finding::Problem(f) if f.code == "exec.unreachable"), "{found:?}");
+        let found = check(&options(Target::Socket("/no/such.sock".into()))).await;
+        assert!(found[0].code.as_deref() == Some("exec.unreachable"), "{found:?}");
     }
 }

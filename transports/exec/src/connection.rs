@@ -3,8 +3,12 @@
 //! Knows nothing of deliveries: who waits for which answer, and what an end means, is [`crate::deliver`]'s business.
 
 use std::fmt;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use nix::unistd::Uid;
 use postroom_core::Failure;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::UnixStream;
@@ -50,11 +54,34 @@ impl fmt::Display for Ending {
     }
 }
 
+/// A child's input, to ask how much of it lies unread.
+#[derive(Debug)]
+struct Input {
+    // Another hold on the end we write to: the pipe must outlive the task that writes.
+    pipe: OwnedFd,
+    sent: usize,
+    written: Arc<AtomicUsize>,
+}
+
+/// Fails unless the listener of a socket runs as a user who may have the events.
+pub(crate) fn trusted(stream: &UnixStream, options: &ExecOptions) -> Result<(), Failure> {
+    let refused = |why: String| Failure::unavailable("exec.not_trusted", format!("{} {why}", options.target));
+    let listener = stream.peer_cred().map_err(|e| refused(format!("does not say who listens: {e}")))?.uid();
+    if [Some(0), Some(Uid::effective().as_raw()), options.socket_user].contains(&Some(listener)) {
+        return Ok(());
+    }
+    let why = format!("gets no event: its listener is user {listener}, not root, the relay's user or `socket_user`");
+    Err(refused(why))
+}
+
 /// An open conversation. When dropped, everything of it ends.
 #[derive(Debug)]
 pub(crate) struct Connection {
     // Unbounded, so that a child that does not read blocks nobody; the caller's window bounds what is in it.
-    lines: Option<mpsc::UnboundedSender<Vec<u8>>>,
+    lines: Option<mpsc::UnboundedSender<Arc<[u8]>>>,
+    input: Option<Input>,
+    // Bytes of lines that have left us.
+    written: Arc<AtomicUsize>,
     answers: mpsc::Receiver<Result<Answer, Ending>>,
     process: Option<Process>,
     // Set once the child has exited: until then what it left in the pipe is still read.
@@ -64,12 +91,22 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
+    /// How many bytes of what was sent a child has not read; nothing where that cannot be known, as of a socket.
+    pub(crate) fn unread(&self) -> Option<usize> {
+        let Input { pipe, sent, written } = self.input.as_ref()?;
+        let in_pipe = rustix::io::ioctl_fionread(pipe).ok()?;
+        Some(sent - written.load(Ordering::Acquire) + usize::try_from(in_pipe).ok()?)
+    }
+
     /// Starts the child, or connects to the socket.
     pub(crate) async fn open(options: &ExecOptions) -> Result<Self, Failure> {
         match &options.target {
             Target::Command(command) => {
-                let (process, pipes) = Process::start(command)?;
+                let (process, pipes) = Process::start(command, &options.environment)?;
+                let pipe = pipes.stdin.as_fd().try_clone_to_owned();
                 let mut connection = Self::over(pipes.stdout, pipes.stdin, &options.route);
+                let written = Arc::clone(&connection.written);
+                connection.input = pipe.ok().map(|pipe| Input { pipe, sent: 0, written });
                 connection.process = Some(process);
                 connection.stderr = Some(tokio::spawn(log_stderr(pipes.stderr, options.route.clone())));
                 Ok(connection)
@@ -82,6 +119,7 @@ impl Connection {
                     .await
                     .map_err(|_| unreachable("no answer".to_owned()))?
                     .map_err(|e| unreachable(e.to_string()))?;
+                trusted(&stream, options)?;
                 let (output, input) = stream.into_split();
                 Ok(Self::over(output, input, &options.route))
             }
@@ -96,13 +134,18 @@ impl Connection {
         let (lines, to_write) = mpsc::unbounded_channel();
         let (answered, answers) = mpsc::channel(ANSWERS_AHEAD);
         let mut tasks = JoinSet::new();
-        tasks.spawn(write(input, to_write, answered.clone()));
+        let written = Arc::default();
+        tasks.spawn(write(input, to_write, Arc::clone(&written), answered.clone()));
         tasks.spawn(read(output, answered, route.to_owned()));
-        Self { lines: Some(lines), answers, process: None, exited: None, stderr: None, _tasks: tasks }
+        let lines = Some(lines);
+        Self { lines, input: None, written, answers, process: None, exited: None, stderr: None, _tasks: tasks }
     }
 
     /// Puts a line on its way. If it cannot be written any more, [`Connection::next`] says so.
-    pub(crate) fn send(&self, line: Vec<u8>) {
+    pub(crate) fn send(&mut self, line: Arc<[u8]>) {
+        if let Some(input) = &mut self.input {
+            input.sent += line.len();
+        }
         if let Some(lines) = &self.lines {
             let _ = lines.send(line);
         }
@@ -129,6 +172,7 @@ impl Connection {
     /// Says that no more lines follow, once those on their way are written.
     pub(crate) fn close_input(&mut self) {
         self.lines = None;
+        self.input = None;
     }
 
     /// Ends it because of what [`Connection::next`] said; the text says how, for people.
@@ -159,11 +203,12 @@ impl Connection {
 
 async fn write<W: AsyncWrite + Unpin>(
     mut input: W,
-    mut lines: mpsc::UnboundedReceiver<Vec<u8>>,
+    mut lines: mpsc::UnboundedReceiver<Arc<[u8]>>,
+    written: Arc<AtomicUsize>,
     answered: mpsc::Sender<Result<Answer, Ending>>,
 ) {
     while let Some(line) = lines.recv().await {
-        if input.write_all(&line).await.is_err() {
+        if write_line(&mut input, &line, &written).await.is_err() {
             // Answers it has already given come first; usually the end of its output follows them.
             sleep(LAG_MAX).await;
             let _ = answered.send(Err(Ending::InputClosed)).await;
@@ -171,6 +216,19 @@ async fn write<W: AsyncWrite + Unpin>(
         }
     }
     let _ = input.shutdown().await;
+}
+
+async fn write_line<W: AsyncWrite + Unpin>(
+    input: &mut W,
+    mut line: &[u8],
+    written: &AtomicUsize,
+) -> std::io::Result<()> {
+    while !line.is_empty() {
+        let count = input.write(line).await?;
+        written.fetch_add(count, Ordering::AcqRel);
+        line = line.get(count..).unwrap_or_default();
+    }
+    Ok(())
 }
 
 async fn read<R: AsyncRead + Unpin>(output: R, answered: mpsc::Sender<Result<Answer, Ending>>, route: String) {
@@ -184,7 +242,7 @@ async fn read<R: AsyncRead + Unpin>(output: R, answered: mpsc::Sender<Result<Ans
                     if let Some(suppressed) = throttle.admit() {
                         tracing::warn!(
                             target: LOG, route, bytes = line.len(), suppressed,
-                            "a line that is not an answer was ignored: {why}"
+                            "line that is not an answer ignored: {why}"
                         );
                     }
                     continue;

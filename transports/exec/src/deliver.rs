@@ -1,38 +1,41 @@
-//! The transport: one task that owns the conversation and everybody who waits for an answer.
+//! The transport: one task that owns the program, and decides what its end means for the events it had.
 //!
 //! ```text
-//!            first delivery                    died, timed out, broke the protocol
-//!   idle ───────────────────────► connected ─────────────────────────────────────► resting
-//!                                     ▲        everything in flight: unavailable       │
-//!                                     └────────────────────────────────────────────────┘
-//!                                       first delivery after the backoff; those before it: unavailable
+//!                                   answered
+//!   delivered ──► program ────────────────────────────────► reported
+//!                  │    ▲ ended: had not read it                ▲
+//!                  │    └──────────────┐                        │
+//!                  │ ended: had read it│  (several, or it died) │
+//!                  └──────────────────►│──► program of its own ─┤ answered
+//!                                           one event at a time └ ended: had read it ──► crashed
 //! ```
+//!
+//! A program that ends without having read anything is down: everything it had is unavailable, no attempt is counted.
+//! Whatever it had begun to read may have ended it; those events are tried once more, one by one, in a second program, so
+//! that the others go on meanwhile. The one that ends that program too is to blame ([`crate::suspicion`]), and is tried
+//! there from then on. Of a socket nobody knows what was read, nor is there a second one: its end is always that of the destination.
 //!
 //! What goes over the wire is [`crate::protocol`], how it gets there is [`crate::connection`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
-use postroom_core::driver::{DriverTask, at};
-use postroom_core::{Capabilities, Failure, Finding, Outbound, Transport, units};
+use postroom_core::{Capabilities, Diagnostic, Failure, FailureKind, Outbound, Transport};
+use postroom_transport_kit::driver::DriverTask;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout_at};
 
 use crate::LOG;
-use crate::backoff::Backoff;
 use crate::check;
-use crate::connection::{Connection, Ending};
-use crate::in_flight::InFlight;
-use crate::lines::Throttle;
 use crate::options::{ExecOptions, Target};
-use crate::protocol::{self, Answer};
+use crate::program::{Ended, News, Program};
+use crate::protocol;
+use crate::suspicion::{Suspect, Suspicion};
 
-/// How long a child may take to leave once its stdin is closed.
-const CLOSE_GRACE: Duration = Duration::from_secs(5);
+/// How many events that ended a program are remembered.
+const BLAMED_MAX: usize = 1024;
 
-/// Delivers to a child process or a unix socket. See the [crate] for the protocol.
+/// Transport to a child process or a unix socket. See the [crate] for the protocol.
 #[derive(Debug)]
 pub struct Exec {
     options: Arc<ExecOptions>,
@@ -41,13 +44,19 @@ pub struct Exec {
 
 /// A delivery with its line.
 #[derive(Debug)]
-struct Ready {
-    outbound: Outbound,
-    line: Vec<u8>,
+pub(crate) struct Ready {
+    pub(crate) outbound: Outbound,
+    pub(crate) line: Arc<[u8]>,
+}
+
+impl Ready {
+    pub(crate) fn id(&self) -> &str {
+        &self.outbound.event.id
+    }
 }
 
 impl Exec {
-    /// A transport with these options. Nothing is started before the first delivery.
+    /// Creates a transport with these options. Nothing is started before the first delivery.
     pub fn new(options: ExecOptions) -> Self {
         Self { options: Arc::new(options), driver: DriverTask::default() }
     }
@@ -63,7 +72,7 @@ impl Transport for Exec {
         let mut ready = Vec::with_capacity(batch.len());
         for outbound in batch {
             match protocol::request(&self.options.encoder, &self.options.route, &outbound) {
-                Ok(line) => ready.push(Ready { outbound, line }),
+                Ok(line) => ready.push(Ready { outbound, line: line.into() }),
                 Err(failure) => outbound.report(Err(failure)),
             }
         }
@@ -74,8 +83,8 @@ impl Transport for Exec {
         }
     }
 
-    async fn check(&self) -> Vec<Finding> {
-        check::check(&self.options.target).await
+    async fn check(&self) -> Vec<Diagnostic> {
+        check::check(&self.options).await
     }
 
     async fn close(&self) {
@@ -83,169 +92,143 @@ impl Transport for Exec {
     }
 }
 
-/// Owns the conversation.
+/// Owns the programs.
 #[derive(Debug)]
 struct Driver {
     options: Arc<ExecOptions>,
     batches: mpsc::UnboundedReceiver<Vec<Ready>>,
-    // What the window has no room for yet; a relay that honours the capabilities leaves it empty.
-    queue: VecDeque<Ready>,
-    in_flight: InFlight,
-    connection: Option<Connection>,
-    backoff: Backoff,
-    // Why there is no conversation, and when one may be tried again.
-    resting: Option<(Instant, Failure)>,
-    throttle: Throttle,
+    program: Program,
+    // For events that may have ended the other one: one at a time, and only while there are some.
+    apart: Program,
+    suspicion: Suspicion,
+    // Events that are to blame for an end, the latest last.
+    blamed: VecDeque<String>,
 }
 
 impl Driver {
     fn new(options: Arc<ExecOptions>, batches: mpsc::UnboundedReceiver<Vec<Ready>>) -> Self {
         Self {
+            program: Program::new(Arc::clone(&options), options.in_flight.max(1)),
+            apart: Program::new(Arc::clone(&options), 1),
             options,
             batches,
-            queue: VecDeque::new(),
-            in_flight: InFlight::default(),
-            connection: None,
-            backoff: Backoff::default(),
-            resting: None,
-            throttle: Throttle::new(),
+            suspicion: Suspicion::default(),
+            blamed: VecDeque::new(),
         }
     }
 
     async fn run(mut self) {
         loop {
-            let deadline = self.in_flight.first().map(|(until, _)| until);
             tokio::select! {
                 batch = self.batches.recv() => match batch {
-                    Some(batch) => self.queue.extend(batch),
+                    Some(batch) => self.sort(batch),
                     None => break,
                 },
-                said = next(&mut self.connection) => match said {
-                    Ok(answer) => self.settle(answer),
-                    Err(ending) => self.ended(&ending).await,
-                },
-                () = at(deadline) => self.timed_out().await,
+                news = self.program.next() => self.happened(news).await,
+                news = self.apart.next() => self.happened_apart(news).await,
             }
-            self.fill_window().await;
+            self.program.fill_window().await;
+            self.apart.fill_window().await;
+            if self.program.is_idle()
+                && self.apart.is_idle()
+                && let Some(suspect) = self.suspicion.nobody_else_to_ask()
+            {
+                self.blame(suspect);
+            }
+            self.apart.dismiss_if_idle();
         }
-        self.close().await;
+        let Self { program, apart, suspicion, .. } = self;
+        Outbound::report_all(suspicion.into_suspect().map(|suspect| suspect.ready.outbound), &closed());
+        tokio::join!(program.close(), apart.close());
     }
 
-    /// Hands over as many as the window allows, starting the conversation if there is none.
-    async fn fill_window(&mut self) {
-        while self.in_flight.len() < self.options.in_flight.max(1)
-            && let Some(Ready { outbound, line }) = self.queue.pop_front()
-        {
-            if let Err(failure) = self.connect().await {
-                outbound.report(Err(failure));
-                continue;
-            }
-            if let Some(connection) = &self.connection {
-                connection.send(line);
-                // Counted from here, so that a child that does not even read is found out.
-                self.in_flight.add(outbound, Instant::now() + self.options.timeout);
-            }
-        }
+    fn sort(&mut self, batch: Vec<Ready>) {
+        let (blamed, others): (Vec<Ready>, Vec<Ready>) =
+            batch.into_iter().partition(|ready| self.blamed.iter().any(|id| id == ready.id()));
+        self.program.push(others);
+        self.apart.push(blamed);
     }
 
-    async fn connect(&mut self) -> Result<(), Failure> {
-        if self.connection.is_some() {
-            return Ok(());
-        }
-        if let Some((until, failure)) = &self.resting {
-            let left = until.saturating_duration_since(Instant::now());
-            if !left.is_zero() {
-                return Err(failure.clone().retry_after(left));
+    async fn happened(&mut self, news: News) {
+        let ended = match news {
+            News::Answer(answer) => {
+                self.program.settle(answer);
+                return self.answered();
             }
-        }
-        match Connection::open(&self.options).await {
-            Ok(connection) => {
-                self.connection = Some(connection);
-                self.resting = None;
-                Ok(())
-            }
-            Err(failure) => Err(self.rest(failure)),
-        }
-    }
-
-    fn settle(&mut self, answer: Answer) {
-        let Some(outbound) = self.in_flight.take(&answer.id) else {
-            if let Some(suppressed) = self.throttle.admit() {
-                let route = &self.options.route;
-                tracing::warn!(target: LOG, route, suppressed, "an answer nobody waits for was ignored");
-            }
-            return;
+            News::Ended(ending) => self.program.ended(&ending).await,
+            News::TimedOut => self.program.timed_out().await,
         };
-        if answer.outcome.is_ok() {
-            self.backoff.reset();
+        let Some(Ended { failure, timed_out, mut read, untouched }) = ended else { return };
+        if read.is_empty() || matches!(self.options.target, Target::Socket(_)) {
+            return self.program.down(failure, read.into_iter().chain(untouched));
         }
-        outbound.report(answer.outcome);
-    }
-
-    async fn ended(&mut self, ending: &Ending) {
-        if let Some(connection) = self.connection.take() {
-            let how = connection.ended(ending).await;
-            let failure = Failure::unavailable("exec.died", format!("{}: {how}", self.options.target));
-            self.fail_in_flight(failure);
+        self.program.push_first(untouched);
+        // It had all its time, and nothing else was asked of the program.
+        if timed_out && read.len() == 1 {
+            return self.ended_by(&failure, read);
         }
-    }
-
-    async fn timed_out(&mut self) {
-        let (Some((_, id)), Some(connection)) = (self.in_flight.first(), self.connection.take()) else { return };
-        let was_ended = match self.options.target {
-            Target::Command(_) => "killed",
-            Target::Socket(_) => "disconnected",
-        };
-        let error = format!(
-            "{} did not answer event {id} within {} and was {was_ended}",
-            self.options.target,
-            units::format_duration(self.options.timeout)
-        );
-        connection.end(Duration::ZERO).await;
-        self.fail_in_flight(Failure::unavailable("exec.timeout", error));
-    }
-
-    fn fail_in_flight(&mut self, failure: Failure) {
-        let failure = self.rest(failure);
-        Outbound::report_all(self.in_flight.drain(), &failure);
-    }
-
-    /// Starts the backoff; the failure comes back with it.
-    fn rest(&mut self, failure: Failure) -> Failure {
-        let pause = self.backoff.next();
+        if timed_out {
+            // Tried last: the others may only have waited behind it.
+            read.rotate_left(1);
+        }
+        let route = &self.options.route;
         tracing::warn!(
-            target: LOG, route = self.options.route, code = &*failure.code, error = failure.error,
-            in_flight = self.in_flight.len(), backoff = units::format_duration(pause), "the conversation is over"
+            target: LOG, route, code = &*failure.code, error = failure.error, events = read.len(),
+            "program ended; the events that it had begun to read are tried one by one in another one"
         );
-        self.resting = Some((Instant::now() + pause, failure.clone()));
-        failure.retry_after(pause)
+        self.apart.push(read);
     }
 
-    async fn close(mut self) {
-        Outbound::report_all(self.queue.drain(..).map(|r| r.outbound), &closed());
-        let Some(mut connection) = self.connection.take() else { return };
-        let grace = Instant::now() + CLOSE_GRACE;
-        connection.close_input();
-        let is_child = matches!(self.options.target, Target::Command(_));
-        // Answers that still come count; a child must also have left, a socket's other end has a life of its own.
-        while is_child || self.in_flight.len() > 0 {
-            match timeout_at(grace, connection.next()).await {
-                Ok(Ok(answer)) => self.settle(answer),
-                Ok(Err(_)) | Err(_) => break,
+    async fn happened_apart(&mut self, news: News) {
+        let ended = match news {
+            News::Answer(answer) => {
+                if let Some(id) = self.apart.settle(answer) {
+                    self.blamed.retain(|blamed| *blamed != id);
+                }
+                return self.answered();
+            }
+            News::Ended(ending) => self.apart.ended(&ending).await,
+            News::TimedOut => self.apart.timed_out().await,
+        };
+        let Some(Ended { failure, read, untouched, .. }) = ended else { return };
+        if read.is_empty() {
+            return self.apart.down(failure, untouched);
+        }
+        self.ended_by(&failure, read);
+    }
+
+    /// Takes in that a program answered: it works.
+    fn answered(&mut self) {
+        if let Some(suspect) = self.suspicion.answered() {
+            self.blame(suspect);
+        }
+    }
+
+    /// Takes in that these, which is one, have ended a program that had nothing else.
+    fn ended_by(&mut self, failure: &Failure, events: VecDeque<Ready>) {
+        for ready in events {
+            let down = self.suspicion.ended_by(ready, failure.clone());
+            if !down.is_empty() {
+                self.apart.down(failure.clone(), down.into_iter().map(|suspect| suspect.ready));
             }
         }
-        connection.end(grace.saturating_duration_since(Instant::now())).await;
-        Outbound::report_all(self.in_flight.drain(), &closed());
+    }
+
+    /// Reports that this event has ended its program.
+    fn blame(&mut self, Suspect { ready, failure }: Suspect) {
+        let (route, id, attempt) = (&self.options.route, ready.id(), ready.outbound.attempt);
+        let Failure { code, error, .. } = &failure;
+        tracing::warn!(target: LOG, route, event_id = id, attempt, code = &**code, error, "event ended its program");
+        if !self.blamed.iter().any(|blamed| blamed == id) {
+            self.blamed.push_back(id.to_owned());
+        }
+        if self.blamed.len() > BLAMED_MAX {
+            self.blamed.pop_front();
+        }
+        ready.outbound.report(Err(Failure { kind: FailureKind::Crashed, ..failure }));
     }
 }
 
-async fn next(connection: &mut Option<Connection>) -> Result<Answer, Ending> {
-    match connection {
-        Some(connection) => connection.next().await,
-        None => std::future::pending().await,
-    }
-}
-
-fn closed() -> Failure {
+pub(crate) fn closed() -> Failure {
     Failure::unavailable("exec.closed", "the transport is closed; the event is sent again by the next relay")
 }

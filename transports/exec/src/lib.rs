@@ -20,11 +20,15 @@
 //! # The life of the child
 //!
 //! It is started at the first delivery, in its own process group, with our working folder and our environment less
-//! `POSTROOM_*` and `DATABASE_URL`. When it dies, does not answer an event within [`ExecOptions::timeout`], or answers
-//! with a line over [`ANSWER_BYTES_MAX`], the whole group is killed and everything in flight is `Unavailable`. The next
-//! delivery starts it again, but not before its backoff is over (100 ms, doubling to 10 s, forgotten after a successful
-//! answer); until then deliveries are `Unavailable` at once, with the remaining time as `retry_after`, so that the
-//! relay's breaker does the waiting and nothing is kept here.
+//! `POSTROOM_*` and `DATABASE_URL`, and with [`ExecOptions::env`]. When it dies, does not answer an event within
+//! [`ExecOptions::timeout`], or answers with a line over [`ANSWER_BYTES_MAX`], the whole group is killed. Events that lie
+//! unread in its input are given to the next child. Those that it had begun to read are tried once more, one by one, in a
+//! child of their own; the one that ends that one too has `Crashed`, and is tried there from then on.
+//!
+//! A child that ends without having read anything, or whatever event it is given, is down: everything in flight is `Unavailable`. The next delivery starts
+//! it again, but not before its backoff is over (100 ms, doubling to 10 s, forgotten after a successful answer); until
+//! then deliveries are `Unavailable` at once, with the remaining time as `retry_after`, so that the relay's breaker does
+//! the waiting and nothing is kept here. The end of a socket's other side is always that of the destination.
 //!
 //! A line that is not an answer is logged (what is wrong with it, never what it says) and ignored; so is an answer
 //! nobody waits for. The child's stderr goes line by line into our log, target `postroom::exec`.
@@ -34,16 +38,24 @@
 
 mod backoff;
 mod check;
+mod codes;
+#[cfg(feature = "config")]
+mod config;
 mod connection;
 mod deliver;
 mod in_flight;
 mod lines;
 mod options;
 mod process;
+mod program;
 mod protocol;
+mod suspicion;
 
+pub use codes::CODES;
+#[cfg(feature = "config")]
+pub use config::{ExecConfig, KIND};
 pub use deliver::Exec;
-pub use options::{ExecOptions, Target};
+pub use options::{Environment, ExecOptions, Target};
 pub use protocol::ANSWER_BYTES_MAX;
 
 /// The target of everything this crate logs.

@@ -1,6 +1,5 @@
 //! One child process and its group: how it is started, and how nothing of it is left behind.
 
-use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -10,6 +9,8 @@ use nix::unistd::Pid;
 use postroom_core::Failure;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
+
+use crate::options::Environment;
 
 /// A running child. When dropped, its whole group is killed.
 #[derive(Debug)]
@@ -28,8 +29,9 @@ pub(crate) struct Pipes {
 }
 
 impl Process {
-    /// Starts the command in our working folder, with our environment less what is ours alone.
-    pub(crate) fn start(command: &[String]) -> Result<(Self, Pipes), Failure> {
+    /// Starts the command in our working folder, with the variables that every program expects and those of the options: ours hold
+    /// the passwords of databases and brokers.
+    pub(crate) fn start(command: &[String], environment: &Environment) -> Result<(Self, Pipes), Failure> {
         let Some((program, arguments)) = command.split_first() else {
             return Err(Failure::unavailable("exec.not_found", "the command is empty; name a program"));
         };
@@ -40,12 +42,10 @@ impl Process {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0)
-            .kill_on_drop(true);
-        for (name, _) in std::env::vars_os() {
-            if is_private(&name) {
-                builder.env_remove(name);
-            }
-        }
+            .kill_on_drop(true)
+            .env_clear()
+            .envs(std::env::vars_os().filter(|(name, _)| environment.passes(name)))
+            .envs(environment.set.iter().map(|(name, value)| (name, value.expose())));
         let mut child = builder.spawn().map_err(|e| not_started(program, &e))?;
         let group = child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -86,11 +86,6 @@ impl Drop for Process {
     }
 }
 
-/// Our own settings and the database's address, which often holds a password.
-fn is_private(name: &OsStr) -> bool {
-    name == "DATABASE_URL" || name.as_encoded_bytes().starts_with(b"POSTROOM_")
-}
-
 fn not_started(program: &str, error: &std::io::Error) -> Failure {
     match error.kind() {
         ErrorKind::NotFound => Failure::unavailable(
@@ -110,21 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_our_own_variables_are_private() {
-        for (name, private) in [
-            ("POSTROOM_STORE__MAIN__URL", true),
-            ("DATABASE_URL", true),
-            ("POSTROOM", false),
-            ("MY_POSTROOM_X", false),
-            ("DATABASE_URL_RO", false),
-            ("PATH", false),
-        ] {
-            assert_eq!(is_private(OsStr::new(name)), private, "{name}");
-        }
-    }
-
-    #[test]
     fn an_empty_command_is_named_as_such() {
-        assert_eq!(Process::start(&[]).unwrap_err().code, "exec.not_found");
+        assert_eq!(Process::start(&[], &Environment::default()).unwrap_err().code, "exec.not_found");
     }
 }

@@ -1,8 +1,8 @@
 //! The lines, in both directions. Pure: bytes in, bytes out.
 
 use postroom_core::envelope::Encoder;
-use postroom_core::worker::{self, NotAnAnswer, Told};
 use postroom_core::{Failure, Outbound, Outcome};
+use postroom_transport_kit::worker::{self, NotAnAnswer, WorkerRequest};
 use serde_json::Value;
 
 /// Longest line a child may answer with, in bytes; a longer one ends the child.
@@ -13,7 +13,7 @@ pub(crate) fn request(encoder: &Encoder, route: &str, outbound: &Outbound) -> Re
     let event = &outbound.event;
     let envelope = &*worker::envelope(encoder, outbound, "exec.not_json")?;
     let attempt = outbound.attempt;
-    let told = Told { lease: None, id: &event.id, event_type: &event.event_type, attempt, route, envelope };
+    let told = WorkerRequest { lease: None, id: &event.id, event_type: &event.event_type, attempt, route, envelope };
     let mut line = serde_json::to_vec(&told).map_err(|e| Failure::permanent("exec.not_json", e.to_string()))?;
     // A line break in valid JSON can only stand between tokens, where a space means the same.
     for byte in &mut line {

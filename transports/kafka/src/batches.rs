@@ -22,7 +22,7 @@ pub(crate) struct BatchSizes {
 struct OneByOne {
     /// So many have to be acknowledged before batches are made again.
     left: usize,
-    guilty_found: bool,
+    culprit_found: bool,
 }
 
 impl BatchSizes {
@@ -44,17 +44,17 @@ impl BatchSizes {
     pub(crate) fn refused(&mut self, unacknowledged: usize, acknowledged: usize) {
         match &mut self.one_by_one {
             Some(one_by_one) => {
-                one_by_one.guilty_found = true;
+                one_by_one.culprit_found = true;
                 one_by_one.left = one_by_one.left.saturating_sub(acknowledged + 1);
             }
-            None => self.one_by_one = Some(OneByOne { left: unacknowledged, guilty_found: false }),
+            None => self.one_by_one = Some(OneByOne { left: unacknowledged, culprit_found: false }),
         }
     }
 
     /// So many were acknowledged by this producer: enough of them one by one?
     pub(crate) fn acknowledged(&mut self, acknowledged: usize, route: &str) {
         let Some(done) = self.one_by_one.take_if(|one_by_one| acknowledged >= one_by_one.left) else { return };
-        if !done.guilty_found {
+        if !done.culprit_found {
             self.bytes = (self.bytes / 2).max(SMALLEST);
             tracing::warn!(
                 target: LOG, route, batch_bytes = self.bytes,
@@ -76,7 +76,7 @@ mod tests {
         sizes.refused(10, 500);
         assert_eq!(sizes.next(), Batches::Single);
         sizes.acknowledged(3, "r");
-        // The fourth was the guilty one.
+        // The fourth was the culprit.
         sizes.refused(6, 3);
         sizes.acknowledged(5, "r");
         assert_eq!(sizes.next(), Batches::Single);

@@ -42,7 +42,7 @@ impl Behind {
 
 /// What it is ordered by; the dead have left the order.
 fn key(outbound: &Outbound) -> Option<&str> {
-    if outbound.burial.is_some() { None } else { outbound.event.ordering_key() }
+    if outbound.dead_letter.is_some() { None } else { outbound.event.ordering_key() }
 }
 
 #[cfg(test)]
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn later_ones_of_its_key_wait_until_the_engine_has_heard() {
+    fn later_ones_of_its_key_wait_until_the_engine_knows() {
         let mut behind = Behind::default();
         assert!(!behind.must_wait(&outbound("k", 0)));
         behind.given_up(&outbound("k", 0));

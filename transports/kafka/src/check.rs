@@ -5,14 +5,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use postroom_core::{Failure, Finding};
+use postroom_core::{Diagnostic, Failure};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
 
 use crate::connection::Connection;
 use crate::driver::Orders;
 use crate::options::{Acks, BATCH_BYTES, Batches, KafkaOptions, Mechanism, Sasl};
-use crate::topics::{self, Found, Question, Topic};
+use crate::topics::{self, Question, Topic, TopicResults};
 use crate::{failures, message};
 
 /// How long all questions together may take.
@@ -23,7 +23,7 @@ const ASKED_EVERY: &str = "100";
 const SOME_TOPIC: &str = "postroom";
 
 /// Looks everything up and says what there is.
-pub(crate) async fn check(orders: &Arc<Orders>) -> Vec<Finding> {
+pub(crate) async fn check(orders: &Arc<Orders>) -> Vec<Diagnostic> {
     let options = &orders.options;
     let mut findings = Vec::new();
     let mut names = Vec::new();
@@ -31,9 +31,9 @@ pub(crate) async fn check(orders: &Arc<Orders>) -> Vec<Finding> {
         match template.fixed() {
             Some(name) => match message::valid_name(name) {
                 Ok(()) => names.push(name.to_owned()),
-                Err(failure) => findings.push(Finding::Problem(failure)),
+                Err(failure) => findings.push(Diagnostic::from(failure)),
             },
-            None => findings.push(Finding::Fine(format!(
+            None => findings.push(Diagnostic::fine(format!(
                 "topics are made from events ({}): each is looked up at its first event",
                 template.as_str()
             ))),
@@ -44,12 +44,12 @@ pub(crate) async fn check(orders: &Arc<Orders>) -> Vec<Finding> {
             findings.extend(way_in(options));
             findings.extend(found.into_iter().flat_map(|(_, topic)| about(topic)));
         }
-        Err(failure) => findings.push(Finding::Problem(failure)),
+        Err(failure) => findings.push(Diagnostic::from(failure)),
     }
     findings
 }
 
-async fn ask(orders: &Arc<Orders>, names: Vec<String>) -> Result<Found, Failure> {
+async fn ask(orders: &Arc<Orders>, names: Vec<String>) -> Result<TopicResults, Failure> {
     let until = Instant::now() + WITHIN.min(orders.options.timeout);
     let asked = Arc::clone(orders);
     let asking = spawn_blocking(move || {
@@ -90,7 +90,7 @@ async fn may_write(connection: &Connection, until: Instant, timeout: Duration) -
     timeout_at(until, answered).await.unwrap_or_else(silent)
 }
 
-fn way_in(options: &KafkaOptions) -> Vec<Finding> {
+fn way_in(options: &KafkaOptions) -> Vec<Diagnostic> {
     let tls = match &options.tls {
         Some(files) if files.cert_file.is_some() => "over TLS, with a certificate of ours",
         Some(_) => "over TLS",
@@ -100,54 +100,65 @@ fn way_in(options: &KafkaOptions) -> Vec<Finding> {
         Some(Sasl { mechanism, username, .. }) => format!("logged in as {username} ({})", mechanism.as_str()),
         None => "without a login".to_owned(),
     };
-    let mut findings = vec![Finding::Fine(format!("{} lets us in {tls}, {login}", options.brokers.join(", ")))];
+    let mut findings =
+        vec![Diagnostic::fine(format!("{} accepts connections {tls}, {login}", options.brokers.join(", ")))];
     if options.tls.is_none() && options.sasl.as_ref().is_some_and(|sasl| sasl.mechanism == Mechanism::Plain) {
-        findings.push(Finding::Warning(
-            "kafka.password_in_clear",
-            "the password is sent as it is, for everybody on the way to read".to_owned(),
-            "add tls, or use mechanism = \"scram-sha-512\"".to_owned(),
-        ));
+        findings.push(
+            Diagnostic::warning(
+                "kafka.password_in_clear",
+                "the password is sent in clear text: anybody on the network path can read it".to_owned(),
+            )
+            .hint("add tls, or use mechanism = \"scram-sha-512\"".to_owned()),
+        );
     }
     if options.acks != Acks::All {
-        findings.push(Finding::Warning(
-            "kafka.acks",
-            "delivered does not mean that replicas have it: a broker that dies loses events".to_owned(),
-            "use acks = \"all\", unless these events may be lost".to_owned(),
-        ));
+        findings.push(
+            Diagnostic::warning(
+                "kafka.acks",
+                "events count as delivered before replicas have them: a broker that dies loses events".to_owned(),
+            )
+            .hint("use acks = \"all\", unless these events may be lost".to_owned()),
+        );
     }
     findings
 }
 
-fn about(topic: Result<Topic, Failure>) -> Vec<Finding> {
+fn about(topic: Result<Topic, Failure>) -> Vec<Diagnostic> {
     let Topic { name, partitions, replicas, limits, .. } = match topic {
         Ok(topic) => topic,
-        Err(failure) => return vec![Finding::Problem(failure)],
+        Err(failure) => return vec![Diagnostic::from(failure)],
     };
     let known = |value: Option<usize>| value.map_or_else(|| "unknown".to_owned(), |value| value.to_string());
-    let mut findings = vec![Finding::Fine(format!(
+    let mut findings = vec![Diagnostic::fine(format!(
         "topic {name} has {partitions} partitions, {replicas} replicas, min.insync.replicas {}, max.message.bytes {}",
         known(limits.in_sync_min),
         known(limits.batch_bytes_max),
     ))];
     if replicas == 1 {
-        findings.push(Finding::Warning(
-            "kafka.one_replica",
-            format!("topic {name} has one replica: what is delivered is lost with that broker's disk"),
-            "give it three replicas and min.insync.replicas = 2".to_owned(),
-        ));
+        findings.push(
+            Diagnostic::warning(
+                "kafka.one_replica",
+                format!("topic {name} has one replica: its events are lost with the disk of that broker"),
+            )
+            .hint("give it three replicas and min.insync.replicas = 2".to_owned()),
+        );
     } else if limits.in_sync_min == Some(1) {
-        findings.push(Finding::Warning(
-            "kafka.in_sync_min",
-            format!("topic {name} has min.insync.replicas 1: acknowledged may mean by one broker only"),
-            "set it to 2".to_owned(),
-        ));
+        findings.push(
+            Diagnostic::warning(
+                "kafka.in_sync_min",
+                format!("topic {name} has min.insync.replicas 1: a single broker may acknowledge an event"),
+            )
+            .hint("set it to 2".to_owned()),
+        );
     }
     if limits.batch_bytes_max.is_none() {
-        findings.push(Finding::Warning(
-            "kafka.limits_unknown",
-            format!("the configuration of topic {name} may not be read, so too large events are found by trying"),
-            "grant this user DESCRIBE_CONFIGS on it".to_owned(),
-        ));
+        findings.push(
+            Diagnostic::warning(
+                "kafka.limits_unknown",
+                format!("the user may not read the configuration of topic {name}, so events that are too large are found by trying"),
+            )
+            .hint("grant this user DESCRIBE_CONFIGS on it".to_owned()),
+        );
     }
     findings
 }

@@ -164,7 +164,7 @@ impl Shared {
         let name = &sent.topic.name;
         // After some retries librdkafka knows that it is there, but not where.
         let place = if offset < 0 { format!("{name}[{partition}]") } else { format!("{name}[{partition}]@{offset}") };
-        sent.outbound.report(Ok(Receipt(Some(place.into()))));
+        sent.outbound.report(Ok(Receipt::at(place)));
     }
 
     /// Takes down that one is refused, and what follows from it for the others.
@@ -174,11 +174,11 @@ impl Shared {
         let topic = &sent.topic.name;
         let ended = match failures::refusal(code, &sent.outbound.event.id, topic) {
             Refusal::Ended => return,
-            Refusal::Event { guilty, others } => {
+            Refusal::Event { culprit, others } => {
                 if self.batches == Batches::Single
                     && let Some(sent) = state.window.take(number)
                 {
-                    sent.outbound.report(Err(guilty));
+                    sent.outbound.report(Err(culprit));
                 }
                 Ended { failure: others, topic: None, batch_refused: true }
             }

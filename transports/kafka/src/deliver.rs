@@ -4,15 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
-use postroom_core::driver::DriverTask;
 use postroom_core::envelope::Encoder;
-use postroom_core::{Capabilities, Finding, Outbound, Transport};
+use postroom_core::{Capabilities, Diagnostic, LagReader, Outbound, Transport};
+use postroom_transport_kit::driver::DriverTask;
 
 use crate::driver::{Driver, Orders};
+use crate::lag::GroupLag;
 use crate::options::{IN_FLIGHT_MAX, KafkaOptions};
 use crate::{check, failures};
 
-/// Delivers to Kafka. See the [crate] for what it promises.
+/// Transport to Kafka. See the [crate] for its guarantees.
 #[derive(Debug)]
 pub struct Kafka {
     orders: Arc<Orders>,
@@ -20,7 +21,7 @@ pub struct Kafka {
 }
 
 impl Kafka {
-    /// A transport for this route. Nothing is started before the first delivery.
+    /// Creates a transport for this route. Nothing is started before the first delivery.
     pub fn new(route: impl Into<String>, options: KafkaOptions, encoder: Encoder) -> Self {
         let orders =
             Orders { route: route.into().into(), options: Arc::new(options), encoder, bytes_max: AtomicUsize::new(0) };
@@ -37,7 +38,8 @@ impl Transport for Kafka {
             pipelines_key: self.orders.options.pipelines_key(),
             in_flight_max: Some(IN_FLIGHT_MAX),
             envelope_bytes_max: Some(bytes_max).filter(|bytes| *bytes > 0),
-            buries: self.orders.options.dlq_topic.is_some(),
+            takes_dead_letters: self.orders.options.dlq_topic.is_some(),
+            logs_errors: true,
         }
     }
 
@@ -52,8 +54,13 @@ impl Transport for Kafka {
         }
     }
 
-    async fn check(&self) -> Vec<Finding> {
+    async fn check(&self) -> Vec<Diagnostic> {
         check::check(&self.orders).await
+    }
+
+    fn lag_reader(&self) -> Option<Box<dyn LagReader>> {
+        let options = &self.orders.options;
+        Some(Box::new(GroupLag::new(options, options.consumers.as_ref()?)?))
     }
 
     async fn close(&self) {

@@ -20,9 +20,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use postroom_core::driver::at;
 use postroom_core::envelope::Encoder;
 use postroom_core::{Failure, Outbound};
+use postroom_transport_kit::driver::at;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
@@ -227,7 +227,7 @@ impl Driver {
         if !self.closed {
             tracing::warn!(
                 target: LOG, route = &*self.orders.route, code = &*failure.code, error = failure.error,
-                given_up = given_up.len(), "the producer is given up, with everything that was not acknowledged"
+                given_up = given_up.len(), "Kafka producer replaced; events that were not acknowledged are sent again"
             );
         }
         for outbound in given_up {

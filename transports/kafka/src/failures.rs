@@ -34,7 +34,7 @@ pub(crate) enum Refusal {
     /// Something in its batch is refused for good: this event, if it was alone in there.
     Event {
         /// What is to be said of the one.
-        guilty: Failure,
+        culprit: Failure,
         /// What is to be said of its neighbours.
         others: Failure,
     },
@@ -55,11 +55,11 @@ pub(crate) fn refusal(code: Code, event: &str, topic: &str) -> Refusal {
             let error = format!(
                 "event {event} is too large for topic {topic}: {words}; raise its max.message.bytes, or send less"
             );
-            Refusal::Event { guilty: Failure::permanent("kafka.too_large", error), others: others(topic, &words) }
+            Refusal::Event { culprit: Failure::permanent("kafka.too_large", error), others: others(topic, &words) }
         }
         Code::InvalidRecord | Code::InvalidDifferentRecord => {
             let error = format!("topic {topic} does not take event {event}: {words}");
-            Refusal::Event { guilty: Failure::permanent("kafka.invalid_record", error), others: others(topic, &words) }
+            Refusal::Event { culprit: Failure::permanent("kafka.invalid_record", error), others: others(topic, &words) }
         }
         _ => match about_topic(code, topic) {
             Some(failure) => Refusal::Topic(failure),
@@ -77,7 +77,7 @@ fn others(topic: &str, words: &str) -> Failure {
 pub(crate) fn about_topic(code: Code, topic: &str) -> Option<Failure> {
     match code {
         Code::UnknownTopicOrPartition | Code::UnknownTopic | Code::UnknownPartition | Code::UnknownTopicId => {
-            let error = format!("topic {topic} is not there; create it, with the partitions and replicas you want");
+            let error = format!("topic {topic} does not exist; create it, with the partitions and replicas you want");
             Some(Failure::unavailable("kafka.unknown_topic", error))
         }
         Code::TopicAuthorizationFailed | Code::ClusterAuthorizationFailed => {
@@ -89,6 +89,19 @@ pub(crate) fn about_topic(code: Code, topic: &str) -> Option<Failure> {
             Some(Failure::unavailable("kafka.unknown_topic", error))
         }
         _ => None,
+    }
+}
+
+/// Why the lag of consumers is unknown. `reason` is librdkafka's.
+pub(crate) fn lag(code: Code, reason: &str) -> Failure {
+    let not_allowed = |what: &str| {
+        let error = format!("{}; grant this user DESCRIBE on {what}", words(code));
+        Failure::unavailable("kafka.lag_not_authorized", error)
+    };
+    match code {
+        Code::GroupAuthorizationFailed => not_allowed("it"),
+        Code::TopicAuthorizationFailed => not_allowed("the topics"),
+        _ => connecting(code, reason).unwrap_or_else(|| Failure::unavailable("kafka.refused", reason)),
     }
 }
 
@@ -176,8 +189,8 @@ mod tests {
     #[test]
     fn only_what_concerns_one_event_can_kill_it() {
         for code in [Code::MessageSizeTooLarge, Code::MessageBatchTooLarge, Code::InvalidRecord] {
-            let Refusal::Event { guilty, others } = refusal(code, "e-1", "t") else { panic!("{code}") };
-            assert_eq!((guilty.kind, others.kind), (FailureKind::Permanent, FailureKind::Unavailable), "{code}");
+            let Refusal::Event { culprit, others } = refusal(code, "e-1", "t") else { panic!("{code}") };
+            assert_eq!((culprit.kind, others.kind), (FailureKind::Permanent, FailureKind::Unavailable), "{code}");
         }
         // A wrong clock here would kill everything.
         for code in [Code::InvalidTimestamp, Code::PolicyViolation, Code::NotEnoughReplicas, Code::UnknownProducerId] {

@@ -23,23 +23,30 @@
 mod batches;
 mod behind;
 mod check;
+mod codes;
+#[cfg(feature = "config")]
+mod config;
 mod connection;
 mod context;
 mod deliver;
 mod driver;
 mod failures;
-#[cfg(feature = "consumer")]
-mod feed;
+mod lag;
 mod message;
 mod options;
+#[cfg(feature = "consumer")]
+mod subscription;
 mod topics;
 mod turns;
 mod window;
 
+pub use codes::CODES;
+#[cfg(feature = "config")]
+pub use config::KIND;
 pub use deliver::Kafka;
-#[cfg(feature = "consumer")]
-pub use feed::{Begin, KafkaFeed, KafkaFeedOptions, KafkaTicket};
 pub use options::{Acks, Compression, KafkaOptions, Mechanism, Sasl, UnknownTopic};
+#[cfg(feature = "consumer")]
+pub use subscription::{Begin, KafkaSubscription, KafkaSubscriptionOptions, KafkaTicket};
 
 /// The target of everything this crate logs.
 const LOG: &str = "postroom::kafka";

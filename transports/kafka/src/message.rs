@@ -28,7 +28,7 @@ pub(crate) struct Message {
 
 /// The topic for this one, if that can be told. Whether there can be such a topic is [`valid_name`]'s question.
 pub(crate) fn topic<'a>(options: &'a KafkaOptions, outbound: &Outbound) -> Result<Cow<'a, str>, Failure> {
-    let template = match &outbound.burial {
+    let template = match &outbound.dead_letter {
         None => &options.topic,
         Some(_) => options.dlq_topic.as_ref().ok_or_else(no_dlq_topic)?,
     };
@@ -36,7 +36,7 @@ pub(crate) fn topic<'a>(options: &'a KafkaOptions, outbound: &Outbound) -> Resul
 }
 
 fn no_dlq_topic() -> Failure {
-    Failure::permanent("kafka.no_dlq_topic", "there is no topic for dead events; set `dlq_topic`")
+    Failure::permanent("kafka.no_dlq_topic", "no topic for dead letters is configured; set `dlq_topic`")
 }
 
 /// Refuses names that no topic can have.
@@ -64,11 +64,11 @@ pub(crate) fn message(encoder: &Encoder, route: &str, outbound: &Outbound) -> Re
         headers.insert(Header { key: name, value: Some(value) })
     };
     // The first of a name counts, so an event cannot say for itself why it died.
-    if let Some(burial) = &outbound.burial {
-        headers = add(headers, "postroom-failure-code", &burial.failure.code);
-        headers = add(headers, "postroom-error", &burial.failure.error);
-        headers = add(headers, "postroom-attempts", &burial.attempts.to_string());
-        headers = add(headers, "postroom-failed-at", &burial.at.to_string());
+    if let Some(dead_letter) = &outbound.dead_letter {
+        headers = add(headers, "postroom-failure-code", &dead_letter.failure.code);
+        headers = add(headers, "postroom-error", &dead_letter.failure.error);
+        headers = add(headers, "postroom-attempts", &dead_letter.attempts.to_string());
+        headers = add(headers, "postroom-failed-at", &dead_letter.at.to_string());
         headers = add(headers, "postroom-route", route);
     }
     for (name, value) in &envelope.headers {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postroom_core::{Failure, Outbound, Secret, Template};
+use postroom_core::{Failure, LagOptions, Outbound, Secret, Template};
 use postroom_tls::TlsFiles;
 use rdkafka::ClientConfig;
 use rdkafka::config::RDKafkaLogLevel;
@@ -16,57 +16,61 @@ pub(crate) const BATCH_BYTES: usize = 1_000_000;
 /// Largest message librdkafka can be told to take. The topic's own limit counts, and that is smaller.
 pub(crate) const MESSAGE_BYTES: usize = 1_000_000_000;
 
-/// Settings of one Kafka transport.
+/// Options of a Kafka transport.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct KafkaOptions {
-    /// Brokers to ask for the cluster, as `host:port`. The others are learned from the first that answers.
+    /// Bootstrap brokers, as `host:port`. The others are learned from the first that answers.
     ///
     /// With one only, the relay cannot start while that one is down.
     pub brokers: Vec<String>,
-    /// Where events go. Topics are never created from here.
+    /// Topic of each event. Postroom never creates topics.
     ///
     /// Two topics for one key cost a round trip at each change, because the first must be acknowledged before the second.
     pub topic: Template,
-    /// Where dead events go, with why in headers.
+    /// Topic of dead letters, with the reason in headers.
     ///
     /// Defaults to none: dead letters are only in the store.
     pub dlq_topic: Option<Template>,
-    /// What becomes of an event whose topic is not there.
+    /// Handling of events whose topic does not exist.
     ///
     /// Defaults to waiting.
     pub unknown_topic: UnknownTopic,
-    /// TLS, and with which files. They are read by librdkafka each time it connects.
+    /// TLS with these files, which librdkafka reads each time it connects.
     ///
     /// Defaults to none: everything is readable on the way.
     pub tls: Option<TlsFiles>,
-    /// How to log in.
+    /// Login.
     ///
     /// Defaults to none: whoever the broker takes us for.
     pub sasl: Option<Sasl>,
-    /// Who must have an event before it counts as delivered.
+    /// Replicas that must have an event before it counts as delivered.
     ///
     /// Anything but [`Acks::All`] loses events when a broker dies, and is for those who have said that they know.
     ///
     /// Defaults to all.
     pub acks: Acks,
-    /// How batches are compressed.
+    /// Compression of batches.
     ///
     /// Saves network and the broker's disk for CPU here; what a topic allows is counted after compression.
     ///
     /// Defaults to none.
     pub compression: Compression,
-    /// How long a message may wait for others to share its batch.
+    /// Time that a message may wait for others to share its batch.
     ///
     /// Zero makes many small requests; more than a few milliseconds is felt by every event.
     ///
     /// Defaults to 1 ms.
     pub linger: Duration,
-    /// How long an event may be without an acknowledgement before everything in flight is given up and sent anew.
+    /// Time-out of an acknowledgement, after which all events in flight are sent again.
     ///
     /// Too short and an election of leaders makes duplicates; too long and a silent broker holds its route.
     ///
     /// Defaults to 30 seconds.
     pub timeout: Duration,
+    /// Reading of the lag of consumer groups; [`LagOptions::names`] are groups, by default those that read the topics. `None` reads
+    /// none.
+    pub consumers: Option<LagOptions>,
 }
 
 impl KafkaOptions {
@@ -79,14 +83,14 @@ impl KafkaOptions {
 
     /// What it means for this event that its topic is not there.
     pub(crate) fn missing(&self, failure: Failure, outbound: &Outbound) -> Failure {
-        let counts = self.unknown_topic == UnknownTopic::Retry && outbound.burial.is_none();
+        let counts = self.unknown_topic == UnknownTopic::Retry && outbound.dead_letter.is_none();
         if counts && failure.code == "kafka.unknown_topic" {
             return Failure::transient("kafka.unknown_topic", failure.error);
         }
         failure
     }
 
-    /// Options with the defaults.
+    /// Creates options with the defaults.
     pub fn new(brokers: Vec<String>, topic: Template) -> Self {
         Self {
             brokers,
@@ -99,14 +103,15 @@ impl KafkaOptions {
             compression: Compression::default(),
             linger: Duration::from_millis(1),
             timeout: Duration::from_secs(30),
+            consumers: Some(LagOptions::default()),
         }
     }
 }
 
-/// A login.
+/// SASL login.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sasl {
-    /// How the password is proven.
+    /// SASL mechanism.
     pub mechanism: Mechanism,
     /// Who.
     pub username: String,
@@ -114,8 +119,9 @@ pub struct Sasl {
     pub password: Secret,
 }
 
-/// How a password is proven.
+/// SASL mechanism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Mechanism {
     /// By saying it: only over TLS.
     Plain,
@@ -126,7 +132,7 @@ pub enum Mechanism {
 }
 
 impl Mechanism {
-    /// The name it has in Kafka.
+    /// Returns the name of the mechanism in Kafka.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Plain => "PLAIN",
@@ -136,8 +142,9 @@ impl Mechanism {
     }
 }
 
-/// What becomes of an event whose topic is not there.
+/// Handling of events whose topic does not exist.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum UnknownTopic {
     /// It waits until somebody makes the topic; no attempt is counted.
     #[default]
@@ -147,8 +154,9 @@ pub enum UnknownTopic {
     Retry,
 }
 
-/// Who must have an event before it counts as delivered.
+/// Replicas that must have an event before it counts as delivered.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Acks {
     /// All replicas in sync, at least the topic's `min.insync.replicas`.
     #[default]
@@ -169,9 +177,10 @@ impl Acks {
     }
 }
 
-/// How batches are compressed.
+/// Compression of batches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is the name of a codec")]
+#[non_exhaustive]
 pub enum Compression {
     #[default]
     None,

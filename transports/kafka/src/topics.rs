@@ -159,11 +159,11 @@ pub(crate) struct Question {
     pub(crate) limits: bool,
 }
 
-/// Each topic, or what is wrong with it.
-pub(crate) type Found = Vec<(String, Result<Topic, Failure>)>;
+/// Topics, or the failures of their lookups, by name.
+pub(crate) type TopicResults = Vec<(String, Result<Topic, Failure>)>;
 
 /// Looks topics up. Blocks; ends early when the question is abandoned or no answer can be hoped for.
-pub(crate) fn look_up(producer: &Producer, shared: &Shared, question: Question) -> Result<Found, Failure> {
+pub(crate) fn look_up(producer: &Producer, shared: &Shared, question: Question) -> Result<TopicResults, Failure> {
     let Question { options, names, until, limits: with_limits } = question;
     let mut found = Vec::with_capacity(names.len());
     let mut broker = -1;
@@ -255,7 +255,7 @@ fn limits(options: &KafkaOptions, broker: i32, names: &[&str]) -> HashMap<String
     let asked = admin.describe_configs(&resources, &ask);
     let answered = tokio::runtime::Handle::current().block_on(asked);
     in_background(move || drop(admin));
-    let topics = answered.inspect_err(|error| tracing::debug!(target: LOG, %error, "limits of topics cannot be read"));
+    let topics = answered.inspect_err(|error| tracing::debug!(target: LOG, %error, "topic limits cannot be read"));
     let read = |resource: ConfigResource| match &resource.specifier {
         OwnedResourceSpecifier::Topic(name) => Some((name.clone(), limits_of(&resource))),
         _ => None,

@@ -34,7 +34,7 @@ impl Turns {
     /// Back comes what may go now; it counts as being on its way. What may not is kept.
     pub(crate) fn admit(&mut self, ready: Ready) -> Option<Ready> {
         // The dead have left the order.
-        if ready.outbound.burial.is_some() {
+        if ready.outbound.dead_letter.is_some() {
             return Some(ready);
         }
         let event = Arc::clone(&ready.outbound.event);

@@ -1,9 +1,10 @@
 //! A cluster as a test sees it: makes topics, and reads what is in them with a client of its own.
+#![allow(clippy::expect_used, reason = "helpers of tests")]
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use postroom_conformance::servers::{Servers, Site, unique_name};
+use postroom_testbed::{Servers, Site, unique_name};
 use rdkafka::admin::{AdminClient, AdminOptions, AlterConfig, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
@@ -12,7 +13,7 @@ use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use tokio::task::spawn_blocking;
 
 /// How long a question to the cluster may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Where a cluster is.
 #[derive(Debug, Clone)]

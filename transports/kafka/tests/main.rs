@@ -1,6 +1,6 @@
-//! The transport and the feed on a real broker.
+//! The transport and the subscription on a real broker.
 
 mod cluster;
-mod feed;
 mod kafka;
+mod subscription;
 mod suite;

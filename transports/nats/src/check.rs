@@ -2,48 +2,54 @@
 //! acknowledgement is worth there. Changes nothing.
 
 use async_nats::jetstream::stream::{Info, StorageType};
-use postroom_core::{Finding, Template};
+use postroom_core::{Diagnostic, DuplicateWindow, Template};
 
 use crate::connection::Connection;
 use crate::failures;
 use crate::options::NatsOptions;
 
-pub(crate) async fn check(options: &NatsOptions, name: &str) -> Vec<Finding> {
+pub(crate) async fn check(options: &NatsOptions, name: &str) -> Vec<Diagnostic> {
     let mut connection = match Connection::open(options, name).await {
         Ok(connection) => connection,
-        Err(failure) => return vec![Finding::Problem(failure)],
+        Err(failure) => return vec![Diagnostic::from(failure)],
     };
     let info = connection.info();
     let largest = connection.payload_bytes_max();
     let server = format!("{} is NATS {}; it takes messages up to {largest} bytes", connection.server, info.version);
-    let mut findings = vec![Finding::Fine(server)];
+    let mut findings = vec![Diagnostic::fine(server)];
+    if !options.jetstream {
+        let what = "core NATS: delivered means that the server took the bytes, and only who listens then gets them";
+        let next = "leave out `jetstream = false` and give the subject a stream, unless a lost event does no harm";
+        findings.push(Diagnostic::warning("nats.core", what.to_owned()).hint(next.to_owned()));
+        return findings;
+    }
     let Some(name) = &options.stream else {
         let any = format!("whichever stream takes {} will do; name one to have it looked up", options.subject.as_str());
-        findings.push(Finding::Fine(any));
+        findings.push(Diagnostic::fine(any));
         return findings;
     };
     match (connection.stream(name, None).await, &options.create) {
         (Ok(stream), _) => findings.extend(stream_findings(name, &stream, options)),
         (Err(failure), Some(_)) if failure.code == "nats.no_stream" => {
-            let later = format!("stream {name} is not there; it is created at the first delivery");
-            findings.push(Finding::Fine(later));
+            let later = format!("stream {name} does not exist; it is created at the first delivery");
+            findings.push(Diagnostic::fine(later));
         }
-        (Err(failure), _) => findings.push(Finding::Problem(failure)),
+        (Err(failure), _) => findings.push(Diagnostic::from(failure)),
     }
     findings
 }
 
-fn stream_findings(name: &str, stream: &Info, options: &NatsOptions) -> Vec<Finding> {
+fn stream_findings(name: &str, stream: &Info, options: &NatsOptions) -> Vec<Diagnostic> {
     let config = &stream.config;
     let warning =
-        |code, what: &str, next: &str| Finding::Warning(code, format!("stream {name} {what}"), next.to_owned());
+        |code, what: &str, next: &str| Diagnostic::warning(code, format!("stream {name} {what}")).hint(next.to_owned());
     let mut findings = Vec::new();
     if config.no_ack {
-        findings.push(Finding::Problem(failures::never_acks(name)));
+        findings.push(Diagnostic::from(failures::never_acks(name)));
     }
     let (subject, subjects) = (options.subject.as_str(), config.subjects.join(", "));
     findings.push(match coverage(&options.subject, &config.subjects) {
-        Coverage::Always => Finding::Fine(format!("stream {name} takes {subject}")),
+        Coverage::Always => Diagnostic::fine(format!("stream {name} takes {subject}")),
         Coverage::Sometimes => warning(
             "nats.subjects",
             &format!("takes {subjects}; not every subject that {subject} can make is one of them"),
@@ -51,15 +57,15 @@ fn stream_findings(name: &str, stream: &Info, options: &NatsOptions) -> Vec<Find
         ),
         Coverage::Never => {
             let why = format!("it takes {subjects}, and never {subject}; correct `subject`, or the stream's subjects");
-            Finding::Problem(failures::no_stream(name, &why))
+            Diagnostic::from(failures::no_stream(name, &why))
         }
     });
-    findings.push(Finding::Remembers {
+    findings.push(Diagnostic::recognises(DuplicateWindow {
         code: "nats.duplicate_window",
         what: format!("stream {name}"),
         lasts: config.duplicate_window,
-        mend: format!("nats stream edit {name} --dupe-window="),
-    });
+        fix: format!("nats stream edit {name} --dupe-window="),
+    }));
     if config.storage == StorageType::Memory {
         let next = "what it acknowledged is gone when its servers stop; use file storage";
         findings.push(warning("nats.memory", "is kept in memory", next));
@@ -68,7 +74,7 @@ fn stream_findings(name: &str, stream: &Info, options: &NatsOptions) -> Vec<Find
                     or sync_interval = always in the server's jetstream settings";
         findings.push(warning("nats.one_replica", "is on one server", next));
     } else {
-        findings.push(Finding::Fine(format!("stream {name} is on {} servers", config.num_replicas)));
+        findings.push(Diagnostic::fine(format!("stream {name} is on {} servers", config.num_replicas)));
     }
     findings
 }

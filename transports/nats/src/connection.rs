@@ -4,12 +4,11 @@
 
 use std::time::Duration;
 
-use async_nats::jetstream::context::ContextBuilder;
-use async_nats::jetstream::context::GetStreamErrorKind;
+use async_nats::jetstream::context::{ContextBuilder, GetStreamErrorKind};
 use async_nats::jetstream::stream::{Config, Info, StorageType};
-use async_nats::jetstream::{Context, ErrorCode};
+use async_nats::jetstream::{Context, ErrorCode, consumer};
 use async_nats::{Client, Event, PublishErrorKind, ServerAddr, ServerInfo, Subscriber};
-use futures_util::{FutureExt, StreamExt};
+use futures_util::{FutureExt, StreamExt, TryStreamExt as _};
 use postroom_core::{Failure, SecretUrl};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -22,6 +21,8 @@ use crate::options::{CreateStream, NatsOptions};
 /// Most messages that wait for their acknowledgement. What the client holds back for us, and what it keeps of answers
 /// until we look, has room for that many: it throws answers away when it has not.
 pub(crate) const IN_FLIGHT_MAX: usize = 8192;
+/// Most consumers of a stream that are looked through; they come in pages.
+const CONSUMERS_READ_MAX: usize = 1000;
 
 /// An open connection. When dropped, it ends and does not come back.
 #[derive(Debug)]
@@ -36,12 +37,12 @@ pub(crate) struct Connection {
     pub(crate) server: String,
 }
 
-/// What a connection says.
+/// Event of a connection.
 #[derive(Debug)]
-pub(crate) enum Said {
-    /// An answer to the message of this number.
+pub(crate) enum ConnectionEvent {
+    /// Answer to the message of this number.
     Answer(u64, async_nats::Message),
-    /// It is over.
+    /// The connection ended.
     Over(Failure),
 }
 
@@ -145,6 +146,21 @@ impl Connection {
         }
     }
 
+    /// Lists the consumers of a stream, up to [`CONSUMERS_READ_MAX`].
+    pub(crate) async fn consumers(&mut self, stream: &str) -> Result<Vec<consumer::Info>, Failure> {
+        let Self { jetstream, events, server, .. } = self;
+        let found = async {
+            let stream =
+                jetstream.get_stream_no_info(stream).await.map_err(|error| failures::consumers(&error, server))?;
+            let listed = stream.consumers().take(CONSUMERS_READ_MAX).try_collect().await;
+            listed.map_err(|error| failures::consumers(&error, server))
+        };
+        tokio::select! {
+            found = found => found,
+            failure = over(events, server) => Err(failure),
+        }
+    }
+
     /// Hands a message to the client, and waits while that has no room for it.
     pub(crate) async fn send(&self, number: u64, message: Message) -> Sent {
         let Message { subject, headers, body } = message;
@@ -156,29 +172,46 @@ impl Connection {
         }
     }
 
+    /// Hands a message to the client that nobody acknowledges.
+    pub(crate) async fn send_unacknowledged(&self, message: Message) -> Sent {
+        let Message { subject, headers, body } = message;
+        match self.client.publish_with_headers(subject, headers, body).await {
+            Ok(()) => Sent::OnItsWay,
+            Err(error) if error.kind() == PublishErrorKind::MaxPayloadExceeded => Sent::TooLarge,
+            Err(_) => Sent::Lost,
+        }
+    }
+
+    /// Sends a marker to ourselves. A server handles what comes over one connection in order: when the marker is back, it has
+    /// taken everything before it.
+    pub(crate) async fn mark(&self, number: u64, marker: &'static [u8]) {
+        // A connection that is lost says so by itself.
+        let _ = self.client.publish(format!("{}.{number}", self.inbox), marker.into()).await;
+    }
+
     /// The next answer, or the end; answers that came before the end come first. May be cancelled and called again.
-    pub(crate) async fn next(&mut self) -> Said {
+    pub(crate) async fn next(&mut self) -> ConnectionEvent {
         loop {
             tokio::select! {
                 biased;
                 answer = self.answers.next() => match answer {
                     Some(answer) => if let Some(said) = self.numbered(answer) { return said },
-                    None => return Said::Over(failures::disconnected(&self.server)),
+                    None => return ConnectionEvent::Over(failures::disconnected(&self.server)),
                 },
-                failure = over(&mut self.events, &self.server) => return Said::Over(failure),
+                failure = over(&mut self.events, &self.server) => return ConnectionEvent::Over(failure),
             }
         }
     }
 
     /// The next answer, if one is there already.
-    pub(crate) fn next_at_hand(&mut self) -> Option<Said> {
+    pub(crate) fn next_at_hand(&mut self) -> Option<ConnectionEvent> {
         let answer = self.answers.next().now_or_never()??;
         self.numbered(answer)
     }
 
-    fn numbered(&self, answer: async_nats::Message) -> Option<Said> {
+    fn numbered(&self, answer: async_nats::Message) -> Option<ConnectionEvent> {
         let number = answer.subject.strip_prefix(self.inbox.as_str())?.strip_prefix('.')?.parse().ok()?;
-        Some(Said::Answer(number, answer))
+        Some(ConnectionEvent::Answer(number, answer))
     }
 }
 
@@ -203,7 +236,7 @@ async fn make(jetstream: &Context, server: &str, stream: &str, create: &CreateSt
     };
     match jetstream.create_stream(config).await {
         Ok(made) => {
-            tracing::info!(target: crate::LOG, stream, server, "the stream was created");
+            tracing::info!(target: crate::LOG, stream, server, "stream created");
             Ok(made.cached_info().clone())
         }
         // Another relay may have been quicker, and somebody else with other settings: what is there is not changed.

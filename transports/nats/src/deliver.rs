@@ -8,6 +8,9 @@
 //!                everything in hand: unavailable
 //! ```
 //!
+//! With core NATS nobody acknowledges. A marker to ourselves follows each batch; when it is back, the server has taken what
+//! was before it. What the server refused it says beside that, so a second marker gives its complaint time to be heard.
+//!
 //! There is no task per event and no wait between two: messages are handed to the client one behind the other, and their
 //! answers come to one inbox by number.
 
@@ -17,13 +20,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use postroom_core::driver::{DriverTask, at};
 use postroom_core::envelope::Encoder;
-use postroom_core::{Capabilities, Failure, Finding, Outbound, Transport};
+use postroom_core::{Capabilities, Diagnostic, Failure, LagReader, Outbound, Transport};
+use postroom_transport_kit::driver::{DriverTask, at};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::connection::{Connection, IN_FLIGHT_MAX, Said, Sent};
+use crate::connection::{Connection, ConnectionEvent, IN_FLIGHT_MAX, Sent};
+use crate::lag::StreamLag;
 use crate::message::Message;
 use crate::options::NatsOptions;
 use crate::window::Window;
@@ -32,7 +36,10 @@ use crate::{LOG, check, failures};
 /// How long the question whether the stream is still there may take once an acknowledgement is overdue.
 const LOOK_UP_MAX: Duration = Duration::from_secs(1);
 
-/// Delivers to a JetStream stream.
+/// The two markers behind events that nobody acknowledges.
+const MARKERS: [&[u8]; 2] = [b"1", b"2"];
+
+/// Transport to a JetStream stream, or to a subject of core NATS.
 #[derive(Debug)]
 pub struct Nats {
     shared: Arc<Shared>,
@@ -56,7 +63,7 @@ struct Ready {
 }
 
 impl Nats {
-    /// A transport with these options. Nothing is connected before the first delivery.
+    /// Creates a transport with these options. Nothing is connected before the first delivery.
     pub fn new(route: impl Into<String>, options: NatsOptions, encoder: Encoder) -> Self {
         // Without certificates of our own, a server that insists on TLS makes the client build its own.
         postroom_tls::install_provider();
@@ -72,6 +79,7 @@ impl Transport for Nats {
         Capabilities {
             in_flight_max: Some(IN_FLIGHT_MAX),
             envelope_bytes_max: (bytes > 0).then_some(bytes),
+            logs_errors: true,
             ..Capabilities::plain("nats")
         }
     }
@@ -92,8 +100,13 @@ impl Transport for Nats {
         }
     }
 
-    async fn check(&self) -> Vec<Finding> {
+    async fn check(&self) -> Vec<Diagnostic> {
         check::check(&self.shared.options, &client_name(&self.shared.route)).await
+    }
+
+    fn lag_reader(&self) -> Option<Box<dyn LagReader>> {
+        let Shared { route, options, .. } = &*self.shared;
+        Some(Box::new(StreamLag::new(options, client_name(route), options.consumers.as_ref()?)?))
     }
 
     async fn close(&self) {
@@ -125,7 +138,7 @@ impl Driver {
                     Some(batch) => self.queue.extend(batch),
                     None => break,
                 },
-                said = next(&mut self.connection) => self.hear(said),
+                said = next(&mut self.connection) => self.hear(said).await,
                 () = at(deadline) => self.timed_out().await,
             }
             if self.queue.is_empty() {
@@ -166,11 +179,21 @@ impl Driver {
     async fn fill_window(&mut self) {
         let Some(connection) = &self.connection else { return };
         let until = Instant::now() + self.shared.options.timeout;
+        let jetstream = self.shared.options.jetstream;
+        let before = self.window.next_number();
         while self.window.len() < IN_FLIGHT_MAX
             && let Some(Ready { outbound, message }) = self.queue.pop_front()
         {
             let bytes = message.body.len();
-            match timeout_at(until, connection.send(self.window.next_number(), message)).await {
+            let number = self.window.next_number();
+            let sending = async {
+                if jetstream {
+                    connection.send(number, message).await
+                } else {
+                    connection.send_unacknowledged(message).await
+                }
+            };
+            match timeout_at(until, sending).await {
                 Ok(Sent::OnItsWay) => self.window.add(outbound, until),
                 Ok(Sent::TooLarge) => {
                     let failure = failures::too_large(&outbound.event.id, bytes, connection.payload_bytes_max());
@@ -183,14 +206,22 @@ impl Driver {
                 }
             }
         }
+        let next = self.window.next_number();
+        if !jetstream && next > before {
+            // Not in time is found out by the loop.
+            let _ = timeout_at(until, connection.mark(next - 1, MARKERS[0])).await;
+        }
     }
 
-    fn hear(&mut self, said: Said) {
+    async fn hear(&mut self, said: ConnectionEvent) {
         let mut said = Some(said);
         while let Some(now) = said {
             match now {
-                Said::Answer(number, answer) => self.settle(number, &answer),
-                Said::Over(failure) => return self.give_up(&failure),
+                ConnectionEvent::Answer(number, answer) if self.shared.options.jetstream => {
+                    self.settle(number, &answer);
+                }
+                ConnectionEvent::Answer(number, marker) => self.marked(number, &marker).await,
+                ConnectionEvent::Over(failure) => return self.give_up(&failure),
             }
             said = self.connection.as_mut().and_then(Connection::next_at_hand);
         }
@@ -201,6 +232,20 @@ impl Driver {
         let Some(outcome) = failures::outcome(answer, self.shared.options.stream.as_deref()) else { return };
         if let Some(outbound) = self.window.take(number) {
             outbound.report(outcome);
+        }
+    }
+
+    /// A marker is back: the first is followed by the second, which settles what was before it.
+    async fn marked(&mut self, number: u64, marker: &async_nats::Message) {
+        let Some(connection) = &self.connection else { return };
+        if *marker.payload == *MARKERS[0] {
+            // Not in time is found out by the loop.
+            let _ = timeout(self.shared.options.timeout, connection.mark(number, MARKERS[1])).await;
+            return;
+        }
+        let receipt = failures::taken(&connection.server);
+        for outbound in self.window.take_through(number) {
+            outbound.report(Ok(receipt.clone()));
         }
     }
 
@@ -219,8 +264,12 @@ impl Driver {
             }
         }
         // What has come while we asked counts.
-        while let Some(Said::Answer(number, answer)) = self.connection.as_mut().and_then(Connection::next_at_hand) {
-            self.settle(number, &answer);
+        while let Some(ConnectionEvent::Answer(number, answer)) =
+            self.connection.as_mut().and_then(Connection::next_at_hand)
+        {
+            if self.shared.options.jetstream {
+                self.settle(number, &answer);
+            }
         }
         self.give_up(&failure);
     }
@@ -231,7 +280,7 @@ impl Driver {
         if self.connection.take().is_some() && failure.code != "nats.closed" {
             tracing::warn!(
                 target: LOG, route = self.shared.route, code = &*failure.code, error = failure.error, in_hand,
-                "the connection is over"
+                "connection ended"
             );
         }
         Outbound::report_all(self.window.drain().chain(self.queue.drain(..).map(|r| r.outbound)), failure);
@@ -241,6 +290,12 @@ impl Driver {
 async fn connect(shared: &Shared) -> Result<Connection, Failure> {
     let options = &shared.options;
     let mut connection = Connection::open(options, &client_name(&shared.route)).await?;
+    if !options.jetstream {
+        tracing::warn!(
+            target: LOG, route = shared.route, server = connection.server, code = failures::CORE,
+            "core NATS: events count as delivered when the server has taken them, whether or not anybody listens"
+        );
+    }
     if let Some(stream) = &options.stream {
         let found = connection.stream(stream, options.create.as_ref()).await?;
         if found.config.no_ack {
@@ -255,7 +310,7 @@ fn client_name(route: &str) -> String {
     format!("postroom {route}")
 }
 
-async fn next(connection: &mut Option<Connection>) -> Said {
+async fn next(connection: &mut Option<Connection>) -> ConnectionEvent {
     match connection {
         Some(connection) => connection.next().await,
         None => std::future::pending().await,

@@ -16,6 +16,7 @@
 //! | `nats.lame_duck` | unavailable | the server is about to stop |
 //! | `nats.closed` | unavailable | the transport is closed |
 //! | `nats.refused` | unavailable or transient | anything else the server says |
+//! | `nats.core` | – | no failure: what the receipt and the log say of core NATS |
 //! | `nats.too_large` | permanent | over `max_payload` or `max_msg_size` |
 //! | `nats.subject`, `nats.header` | permanent | see [`crate::message`] |
 
@@ -54,6 +55,14 @@ struct Refusal {
     description: String,
 }
 
+/// Delivered as far as core NATS can tell.
+pub(crate) const CORE: &str = "nats.core";
+
+/// What it means that a server of core NATS has taken an event.
+pub(crate) fn taken(server: &str) -> Receipt {
+    Receipt::at(format!("taken by {server}, not acknowledged (core NATS)")).code(CORE)
+}
+
 /// What an answer to a message of this subject means. `None` when it is no answer of a stream: a mere subscriber to the
 /// subject may answer whatever it likes.
 pub(crate) fn outcome(answer: &async_nats::Message, stream: Option<&str>) -> Option<Outcome> {
@@ -68,7 +77,7 @@ pub(crate) fn outcome(answer: &async_nats::Message, stream: Option<&str>) -> Opt
         (None, Some(stream)) if answer.stream != stream => Some(Err(wrong_stream(stream, answer.stream))),
         (None, _) => {
             let again = if answer.duplicate { " (duplicate)" } else { "" };
-            Some(Ok(Receipt(Some(format!("{}@{}{again}", answer.stream, answer.seq).into()))))
+            Some(Ok(Receipt::at(format!("{}@{}{again}", answer.stream, answer.seq))))
         }
     }
 }
@@ -127,11 +136,16 @@ pub(crate) fn connect(error: &ConnectError, server: &str) -> Failure {
     }
 }
 
+/// Why the consumers of a stream could not be listed.
+pub(crate) fn consumers(error: &dyn Error, server: &str) -> Failure {
+    Failure::unavailable("nats.refused", format!("{server} does not list the consumers of the stream: {error}"))
+}
+
 /// Why the stream could not be looked up.
 pub(crate) fn look_up(error: &GetStreamError, server: &str, stream: &str) -> Failure {
     match error.kind() {
         GetStreamErrorKind::JetStream(said) => match said.error_code() {
-            ErrorCode::STREAM_NOT_FOUND => no_stream(stream, "it is not there; create it, or let `create` do it"),
+            ErrorCode::STREAM_NOT_FOUND => no_stream(stream, "it does not exist; create it, or let `create` do it"),
             ErrorCode::JETSTREAM_NOT_ENABLED | ErrorCode::JETSTREAM_NOT_ENABLED_FOR_ACCOUNT => no_jetstream(server),
             _ => Failure::unavailable("nats.refused", format!("{server}, asked for stream {stream}: {said}")),
         },
@@ -235,7 +249,7 @@ mod tests {
         let message =
             Message { subject: JSON.into(), reply: None, payload, headers: None, status, description: None, length: 0 };
         outcome(&message, Some("ORDERS")).map(|outcome| match outcome {
-            Ok(receipt) => Ok(receipt.0.unwrap().into()),
+            Ok(receipt) => Ok(receipt.place.unwrap().into()),
             Err(failure) => Err((failure.kind, failure.code.into_owned())),
         })
     }

@@ -20,20 +20,27 @@
 //! receipt says so. That goes for replays by an operator, too. Outside the window it is stored again.
 
 mod check;
+mod codes;
+#[cfg(feature = "config")]
+mod config;
 mod connection;
 mod credentials;
 mod deliver;
 mod failures;
-#[cfg(feature = "consumer")]
-mod feed;
+mod lag;
 mod message;
 mod options;
+#[cfg(feature = "consumer")]
+mod subscription;
 mod window;
 
+pub use codes::CODES;
+#[cfg(feature = "config")]
+pub use config::KIND;
 pub use deliver::Nats;
-#[cfg(feature = "consumer")]
-pub use feed::{NatsFeed, NatsFeedOptions, NatsTicket};
 pub use options::{CreateStream, Login, NatsOptions};
+#[cfg(feature = "consumer")]
+pub use subscription::{NatsSubscription, NatsSubscriptionOptions, NatsTicket};
 
 /// The target of everything this crate logs.
 const LOG: &str = "postroom::nats";

@@ -3,39 +3,48 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use postroom_core::{Secret, SecretUrl, Template};
+use postroom_core::{LagOptions, Secret, SecretUrl, Template};
 use postroom_tls::TlsFiles;
 
-/// Settings of one NATS transport.
+/// Options of a NATS transport.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct NatsOptions {
-    /// Servers, `nats://` or `tls://`, tried in this order. A user and password, or a token, may stand in them.
+    /// Servers, `nats://` or `tls://`, tried in this order. May contain a user and password, or a token.
     pub urls: Vec<SecretUrl>,
-    /// Whom to trust and who we are. When given, a connection without TLS is refused.
+    /// TLS files; if set, connections without TLS are refused.
     pub tls: Option<TlsFiles>,
-    /// Who we are, unless the URL says it.
+    /// Login, unless the URL has it.
     pub login: Login,
-    /// The subject of each event.
+    /// Subject of each event.
     pub subject: Template,
-    /// The stream that must take it; a subject of another stream is refused. `None` when any stream will do.
+    /// Stream that must accept the events; a subject of another stream is refused. `None` allows any stream.
     pub stream: Option<String>,
-    /// Whether other routes go into this stream, too. A server tells copies by their id and knows no routes: with the bare
+    /// Whether a stream of JetStream acknowledges each event. Without it events go to core NATS: an event is delivered when the
+    /// server has taken its bytes, and nobody who is not listening at that moment ever gets it.
+    ///
+    /// Defaults to true.
+    pub jetstream: bool,
+    /// Whether other routes publish to this stream, too. A server tells copies by their id and knows no routes: with the bare
     /// id, what a second route sends would be acknowledged and thrown away. So ids then carry the route.
     ///
     /// Defaults to false.
     pub stream_is_shared: bool,
-    /// How to make the stream when it is named and not there. `None` leaves that to somebody else.
+    /// Settings of the stream if it has to be created. `None` never creates it.
     pub create: Option<CreateStream>,
-    /// How long the server may take to acknowledge an event, and to be connected to.
+    /// Time-out of an acknowledgement, and of connecting.
     ///
     /// Too short and a busy server looks like one that is down; too long and one that is down is noticed late.
     ///
     /// Defaults to 5 seconds.
     pub timeout: Duration,
+    /// Reading of the lag of the stream's consumers; [`LagOptions::names`] are consumers, by default those that are durable. `None`
+    /// reads none.
+    pub consumers: Option<LagOptions>,
 }
 
 impl NatsOptions {
-    /// Options with the defaults.
+    /// Creates options with the defaults.
     pub fn new(urls: Vec<SecretUrl>, subject: Template) -> Self {
         Self {
             urls,
@@ -43,15 +52,18 @@ impl NatsOptions {
             login: Login::None,
             subject,
             stream: None,
+            jetstream: true,
             stream_is_shared: false,
             create: None,
             timeout: Duration::from_secs(5),
+            consumers: Some(LagOptions::default()),
         }
     }
 }
 
-/// How to log in.
+/// Login.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Login {
     /// Not at all, or as the URL says.
     None,
@@ -65,15 +77,15 @@ pub enum Login {
     CredentialsFile(PathBuf),
 }
 
-/// A stream to make. What is not said here is the server's default.
+/// Settings of a stream to create. Other settings have the server's defaults.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreateStream {
-    /// Subjects it takes, wildcards included.
+    /// Subjects of the stream, wildcards included.
     pub subjects: Vec<String>,
-    /// On how many servers it is.
+    /// Number of replicas.
     pub replicas: usize,
-    /// How long it keeps an event; `None` is for ever.
+    /// Retention of messages; `None` is for ever.
     pub max_age: Option<Duration>,
-    /// How long it remembers ids; `None` is the server's two minutes.
+    /// Duplicate window; `None` is the server's two minutes.
     pub duplicate_window: Option<Duration>,
 }

@@ -43,6 +43,11 @@ impl Window {
         Some(outbound)
     }
 
+    /// The deliveries up to this number that still wait.
+    pub(crate) fn take_through(&mut self, number: u64) -> Vec<Outbound> {
+        (self.first..=number).filter_map(|number| self.take(number)).collect()
+    }
+
     /// The one whose time runs out first.
     pub(crate) fn oldest(&self) -> Option<(Instant, &Outbound)> {
         self.waiting.front()?.as_ref().map(|(until, outbound)| (*until, outbound))

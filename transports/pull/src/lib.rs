@@ -1,9 +1,12 @@
 //! Delivers to whoever asks: deliveries lie here until a worker leases them, and are settled by what it answers.
 //!
-//! A lease that ends before its answer is a transient failure: the worker may have died, or have done the work and not said
-//! so. Order, retries and dead letters are the relay's, as for every transport: of one key only one delivery is out at a
+//! A lease that ends before its answer is a failure as of a program that has ended: the worker may have died, or have done the
+//! work and not said so. Order, retries and dead letters are the relay's, as for every transport: of one key only one delivery is out at a
 //! time.
 
+mod codes;
+#[cfg(feature = "config")]
+mod config;
 mod queue;
 
 use std::fmt;
@@ -12,18 +15,27 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use postroom_core::envelope::Encoder;
-use postroom_core::{Capabilities, Finding, Outbound, Transport, worker};
+use postroom_core::{Capabilities, Diagnostic, Outbound, Transport};
+use postroom_transport_kit::worker;
 
+pub use codes::CODES;
+#[cfg(feature = "config")]
+pub use config::KIND;
 pub use queue::{Leased, Queue, Settled};
 
-/// How deliveries are held.
+/// Options of a pull transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PullOptions {
-    /// How long a worker may take for one.
+    /// Time that a worker may take for a delivery.
     ///
     /// Too short and slow work is done twice; too long and what a dead worker had waits that long. Defaults to 30 s.
     pub lease: Duration,
-    /// Most deliveries that lie here or are leased.
+    /// Longest time that a worker may ask for.
+    ///
+    /// A worker that dies holds its deliveries for that long. Less than `lease` means `lease`. Defaults to 30 s.
+    pub lease_max: Duration,
+    /// Maximum number of deliveries that wait for workers or are leased.
     ///
     /// Defaults to 256.
     pub in_flight: usize,
@@ -31,11 +43,11 @@ pub struct PullOptions {
 
 impl Default for PullOptions {
     fn default() -> Self {
-        Self { lease: Duration::from_secs(30), in_flight: 256 }
+        Self { lease: Duration::from_secs(30), lease_max: Duration::from_secs(30), in_flight: 256 }
     }
 }
 
-/// Holds the deliveries of one route.
+/// Transport that holds the deliveries of a route for workers.
 pub struct Pull {
     options: PullOptions,
     encoder: Encoder,
@@ -43,12 +55,12 @@ pub struct Pull {
 }
 
 impl Pull {
-    /// The transport of a route; its envelopes must be JSON.
+    /// Creates the transport of a route; its envelopes must be JSON.
     pub fn new(route: &str, options: PullOptions, encoder: Encoder) -> Self {
-        Self { options, encoder, queue: Queue::start(route, options.lease) }
+        Self { options, encoder, queue: Queue::start(route, options) }
     }
 
-    /// Where workers lease and settle.
+    /// Returns the queue from which workers lease and settle.
     pub fn queue(&self) -> Arc<Queue> {
         Arc::clone(&self.queue)
     }
@@ -71,8 +83,8 @@ impl Transport for Pull {
         self.queue.put(ready);
     }
 
-    async fn check(&self) -> Vec<Finding> {
-        vec![Finding::Fine(format!("workers ask for POST /api/v1/pull/{}", self.queue.route()))]
+    async fn check(&self) -> Vec<Diagnostic> {
+        vec![Diagnostic::fine(format!("workers ask for POST /api/v1/pull/{}", self.queue.route()))]
     }
 
     fn wind_down(&self) {

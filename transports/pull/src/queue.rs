@@ -1,28 +1,31 @@
 //! What lies here, what is leased, and when that ends.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use postroom_core::worker::{NotAnAnswer, Told, outcome};
 use postroom_core::{Failure, Outbound};
+use postroom_transport_kit::worker::{NotAnAnswer, WorkerRequest, outcome};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use uuid::Uuid;
+
+use crate::PullOptions;
 
 /// How long a lease that finds little waits for more: a batch comes in several pieces.
 const LINGER: Duration = Duration::from_millis(2);
 
 type Ready = (Outbound, Box<RawValue>);
 
-/// The deliveries of one route, for workers.
+/// Queue of the deliveries of a route, for workers.
 pub struct Queue {
     route: String,
     lease: Duration,
-    /// Tells the leases of one run from those of the next.
-    run: u64,
+    lease_max: Duration,
     state: Mutex<State>,
     /// Something came.
     arrived: Notify,
@@ -33,34 +36,38 @@ pub struct Queue {
 #[derive(Default)]
 struct State {
     waiting: VecDeque<Ready>,
-    leased: BTreeMap<u64, Out>,
-    last: u64,
+    /// By an id that nobody can guess.
+    leased: HashMap<String, Lease>,
     over: bool,
 }
 
-struct Out {
+struct Lease {
     outbound: Outbound,
     until: Instant,
+    /// Who may settle it.
+    worker: String,
 }
 
-/// What a worker gets: each delivery as it is told of it.
+/// Leased deliveries, each as JSON.
 pub type Leased = Vec<Box<RawValue>>;
 
-/// What became of a worker's answers.
+/// Result of a worker's settle request.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Settled {
-    /// Deliveries that are settled now.
+    /// Number of deliveries that were settled.
     pub settled: usize,
-    /// Leases that are not: they have ended, or there never were such.
+    /// Leases that were not settled because they have ended, never existed, or are another worker's.
     pub unknown: Vec<String>,
+    /// Number of `unknown` leases that are another worker's.
+    pub foreign: usize,
 }
 
 impl Queue {
-    pub(crate) fn start(route: &str, lease: Duration) -> Arc<Self> {
+    pub(crate) fn start(route: &str, options: PullOptions) -> Arc<Self> {
         let queue = Arc::new(Self {
             route: route.to_owned(),
-            lease,
-            run: std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), route),
+            lease: options.lease,
+            lease_max: options.lease_max.max(options.lease),
             state: Mutex::default(),
             arrived: Notify::new(),
             changed: Notify::new(),
@@ -74,9 +81,11 @@ impl Queue {
         &self.route
     }
 
-    /// Leases up to so many deliveries; waits for the first one as long as that. `lease` is the route's own, if none is given.
-    pub async fn lease(&self, most: usize, wait: Duration, lease: Option<Duration>) -> Leased {
+    /// Leases up to `most` deliveries to a worker, and waits for the first one. `lease` defaults to that of the route, and is
+    /// at most its greatest.
+    pub async fn lease(&self, worker: &str, most: usize, wait: Duration, lease: Option<Duration>) -> Leased {
         let until = Instant::now() + wait;
+        let lease = lease.unwrap_or(self.lease).min(self.lease_max);
         loop {
             let arrived = self.arrived.notified();
             tokio::pin!(arrived);
@@ -89,30 +98,29 @@ impl Queue {
                 if waiting < most && !over {
                     sleep(LINGER).await;
                 }
-                let leased = self.take(most, lease.unwrap_or(self.lease));
+                let leased = self.take(worker, most, lease);
                 // Another worker may have been quicker.
                 if !leased.is_empty() || over || most == 0 {
                     return leased;
                 }
             }
             if timeout_at(until, arrived).await.is_err() {
-                return self.take(most, lease.unwrap_or(self.lease));
+                return self.take(worker, most, lease);
             }
         }
     }
 
-    fn take(&self, most: usize, lease: Duration) -> Leased {
+    fn take(&self, worker: &str, most: usize, lease: Duration) -> Leased {
         let until = Instant::now() + lease;
         let mut state = self.lock();
         let count = state.waiting.len().min(most);
         let batch: Vec<Ready> = state.waiting.drain(..count).collect();
         let mut leased = Vec::with_capacity(count);
         for (outbound, envelope) in batch {
-            state.last += 1;
-            let number = state.last;
+            let id = Uuid::new_v4().simple().to_string();
             let (event, attempt) = (&outbound.event, outbound.attempt);
-            let told = Told {
-                lease: Some(format!("{:x}-{number:x}", self.run)),
+            let told = WorkerRequest {
+                lease: Some(id.clone()),
                 id: &event.id,
                 event_type: &event.event_type,
                 attempt,
@@ -122,15 +130,16 @@ impl Queue {
             // Nothing in it can fail to be written; a delivery that did would come again.
             let Ok(told) = to_raw_value(&told) else { continue };
             leased.push(told);
-            state.leased.insert(number, Out { outbound, until });
+            state.leased.insert(id, Lease { outbound, until, worker: worker.to_owned() });
         }
         drop(state);
         self.changed.notify_one();
         leased
     }
 
-    /// Hears what came of leased deliveries. Nothing is settled when one of the answers is none; its place is said.
-    pub fn settle(&self, answers: Vec<Map<String, Value>>) -> Result<Settled, (usize, NotAnAnswer)> {
+    /// Settles deliveries that are leased to this worker. If an answer is not valid, nothing is settled, and the error names
+    /// its place.
+    pub fn settle(&self, worker: &str, answers: Vec<Map<String, Value>>) -> Result<Settled, (usize, NotAnAnswer)> {
         let mut read = Vec::with_capacity(answers.len());
         for (place, mut fields) in answers.into_iter().enumerate() {
             let lease = match fields.remove("lease") {
@@ -143,21 +152,19 @@ impl Queue {
         let mut settled = Settled::default();
         let mut state = self.lock();
         for (lease, outcome) in read {
-            match self.number(&lease).and_then(|number| state.leased.remove(&number)) {
-                Some(out) => {
-                    out.outbound.report(outcome);
+            match state.leased.entry(lease) {
+                Entry::Occupied(entry) if entry.get().worker == worker => {
+                    entry.remove().outbound.report(outcome);
                     settled.settled += 1;
                 }
-                None => settled.unknown.push(lease),
+                Entry::Occupied(entry) => {
+                    settled.unknown.push(entry.key().clone());
+                    settled.foreign += 1;
+                }
+                Entry::Vacant(entry) => settled.unknown.push(entry.into_key()),
             }
         }
         Ok(settled)
-    }
-
-    fn number(&self, lease: &str) -> Option<u64> {
-        let (run, number) = lease.split_once('-')?;
-        let run = u64::from_str_radix(run, 16).ok()?;
-        u64::from_str_radix(number, 16).ok().filter(|_| run == self.run)
     }
 
     pub(crate) fn put(&self, ready: Vec<Ready>) {
@@ -214,13 +221,9 @@ impl Queue {
     fn end_leases(&self) {
         let now = Instant::now();
         let mut state = self.lock();
-        let late: Vec<u64> =
-            state.leased.iter().filter(|(_, out)| out.until <= now).map(|(number, _)| *number).collect();
-        for number in late {
-            if let Some(out) = state.leased.remove(&number) {
-                let error = "the worker that leased it did not answer in time";
-                out.outbound.report(Err(Failure::transient("pull.lease_ended", error)));
-            }
+        for (_, out) in state.leased.extract_if(|_, out| out.until <= now) {
+            let error = "the worker that leased it did not answer in time";
+            out.outbound.report(Err(Failure::crashed("pull.lease_ended", error)));
         }
     }
 
@@ -230,7 +233,7 @@ impl Queue {
 }
 
 fn unavailable() -> Failure {
-    Failure::unavailable("pull.stopping", "the relay stops; nobody had leased it")
+    Failure::unavailable("pull.stopping", "the relay stopped before a worker leased the event")
 }
 
 impl fmt::Debug for Queue {

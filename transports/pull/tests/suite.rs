@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use postroom_conformance::changed;
 use postroom_conformance::transports::{Arrived, Behaviour, Harness, Observed, Post, Scripted, until};
 use postroom_core::envelope::{Binding, Encoder, Format};
 use postroom_core::{Event, FailureKind, JSON, Transport};
@@ -14,11 +15,13 @@ use postroom_pull::{Pull, PullOptions, Queue};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
+/// The worker that leases and settles.
+const WORKER: &str = "worker";
 const LONG: Duration = Duration::from_secs(30);
 
 fn pull(lease: Duration) -> Pull {
     let encoder = Encoder::new(Format::CloudEventsStructured, Binding::Http, "/postroom/test");
-    Pull::new("mailer", PullOptions { lease, ..PullOptions::default() }, encoder)
+    Pull::new("mailer", changed(PullOptions::default(), |o| o.lease = lease), encoder)
 }
 
 /// Workers in this process, one for each transport, and what they saw.
@@ -40,7 +43,7 @@ impl Shared {
         let mut held: Vec<(String, String)> = Vec::new();
         loop {
             let Some(queue) = queue.upgrade() else { return };
-            for told in queue.lease(100, Duration::from_millis(5), None).await {
+            for told in queue.lease(WORKER, 100, Duration::from_millis(5), None).await {
                 let (lease, arrived) = read(&told);
                 held.push((lease, arrived.id.clone()));
                 self.arrived.lock().unwrap().push(arrived);
@@ -57,7 +60,7 @@ impl Shared {
                 answers.push(object(answer));
                 false
             });
-            queue.settle(answers).unwrap();
+            queue.settle(WORKER, answers).unwrap();
             drop(queue);
             tokio::task::yield_now().await;
         }
@@ -126,7 +129,7 @@ fn event(id: &str) -> Event {
 }
 
 async fn leases(queue: &Queue, most: usize) -> Vec<String> {
-    queue.lease(most, LONG, None).await.iter().map(|told| read(told).0).collect()
+    queue.lease(WORKER, most, LONG, None).await.iter().map(|told| read(told).0).collect()
 }
 
 #[tokio::test]
@@ -138,9 +141,9 @@ async fn a_worker_gets_no_more_than_it_asks_for_and_nobody_else_gets_the_same() 
     let (one, two) = (leases(&queue, 3).await, leases(&queue, 3).await);
     assert_eq!((one.len(), two.len()), (3, 2));
     assert!(one.iter().all(|lease| !two.contains(lease)));
-    assert!(queue.lease(3, Duration::ZERO, None).await.is_empty());
+    assert!(queue.lease(WORKER, 3, Duration::ZERO, None).await.is_empty());
     let answers = one.iter().chain(&two).map(|lease| object(json!({ "lease": lease, "ok": true }))).collect();
-    let settled = queue.settle(answers).unwrap();
+    let settled = queue.settle(WORKER, answers).unwrap();
     assert_eq!((settled.settled, settled.unknown.len()), (5, 0));
     assert!(post.outcomes().await.values().all(Result::is_ok));
     post.close().await;
@@ -164,14 +167,14 @@ async fn a_lease_that_ends_is_a_failure_of_that_delivery_and_its_late_answer_cou
     let queue = pull.queue();
     let mut post = Post::new(Arc::new(pull));
     post.deliver(&[event("slow"), event("quick")]).await;
-    let leased = queue.lease(2, LONG, Some(Duration::from_millis(20))).await;
+    let leased = queue.lease(WORKER, 2, LONG, Some(Duration::from_millis(20))).await;
     let lease = |n: usize| read(&leased[n]).0;
-    queue.settle(vec![object(json!({ "lease": lease(1), "ok": true }))]).unwrap();
+    queue.settle(WORKER, vec![object(json!({ "lease": lease(1), "ok": true }))]).unwrap();
     assert!(post.outcome().await.1.is_ok());
     let (late, outcome) = post.outcome().await;
     let failure = outcome.unwrap_err();
-    assert_eq!((late.id.as_str(), failure.kind, &*failure.code), ("slow", FailureKind::Transient, "pull.lease_ended"));
-    let settled = queue.settle(vec![object(json!({ "lease": lease(0), "ok": true }))]).unwrap();
+    assert_eq!((late.id.as_str(), failure.kind, &*failure.code), ("slow", FailureKind::Crashed, "pull.lease_ended"));
+    let settled = queue.settle(WORKER, vec![object(json!({ "lease": lease(0), "ok": true }))]).unwrap();
     assert_eq!((settled.settled, settled.unknown), (0, vec![lease(0)]));
     post.close().await;
 }
@@ -187,8 +190,8 @@ async fn a_stop_gives_back_what_nobody_leased_and_waits_for_the_rest() {
     let (lying, outcome) = post.outcome().await;
     let failure = outcome.unwrap_err();
     assert_eq!((lying.id.as_str(), failure.kind), ("lying", FailureKind::Unavailable));
-    assert!(queue.lease(1, LONG, None).await.is_empty(), "nothing is leased while it stops");
-    queue.settle(vec![object(json!({ "lease": lease, "ok": true }))]).unwrap();
+    assert!(queue.lease(WORKER, 1, LONG, None).await.is_empty(), "nothing is leased while it stops");
+    queue.settle(WORKER, vec![object(json!({ "lease": lease, "ok": true }))]).unwrap();
     assert!(post.outcome().await.1.is_ok());
     drop(pull);
     post.close().await;
@@ -208,15 +211,15 @@ async fn one_answer_that_is_none_settles_nothing() {
         (json!({ "lease": "x", "ok": "yes" }), "its `ok` has the wrong type"),
     ] {
         let answers = vec![object(json!({ "lease": lease, "ok": true })), object(bad)];
-        let (place, said) = queue.settle(answers).unwrap_err();
+        let (place, said) = queue.settle(WORKER, answers).unwrap_err();
         assert_eq!((place, said.to_string().as_str()), (1, why));
     }
     assert!(post.is_silent());
     for made_up in ["", "x", "1-1", "zz-1", &format!("{lease}0")] {
-        let settled = queue.settle(vec![object(json!({ "lease": made_up, "ok": true }))]).unwrap();
+        let settled = queue.settle(WORKER, vec![object(json!({ "lease": made_up, "ok": true }))]).unwrap();
         assert_eq!(settled.unknown, [made_up]);
     }
-    queue.settle(vec![object(json!({ "lease": lease, "error": "full", "retry_after": "5s" }))]).unwrap();
+    queue.settle(WORKER, vec![object(json!({ "lease": lease, "error": "full", "retry_after": "5s" }))]).unwrap();
     let failure = post.outcome().await.1.unwrap_err();
     assert_eq!((&*failure.code, failure.retry_after), ("pull.error", Some(Duration::from_secs(5))));
     until("it is quiet", async || post.is_silent()).await;

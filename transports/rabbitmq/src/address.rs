@@ -6,7 +6,7 @@ use url::Url;
 
 use crate::wire::SHORT_BYTES_MAX;
 
-/// What `amqp://user:password@host:port/vhost` says.
+/// Address of a broker, from `amqp://user:password@host:port/vhost`.
 ///
 /// Without a user it is `guest`, without a path the virtual host is `/`. Other virtual hosts are percent-encoded
 /// (`/a%2Fb`). `?auth_mechanism=external` logs in with the certificate.
@@ -25,8 +25,9 @@ pub(crate) enum Login {
     Certificate,
 }
 
-/// A URL that says not where a broker is. Never shows the URL.
+/// Error of a URL that is not the address of a broker. Never shows the URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum AddressError {
     /// It is no URL.
     #[error(
@@ -70,7 +71,7 @@ impl Address {
         Ok(Self { tls, host, port, vhost: vhost(url.path())?, login })
     }
 
-    /// Whether it is talked to in private.
+    /// Reports whether the connection uses TLS.
     pub fn is_private(&self) -> bool {
         self.tls
     }

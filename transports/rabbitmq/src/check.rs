@@ -2,7 +2,7 @@
 //!
 //! AMQP shows what is there and how full queues are. It does not show an exchange's kind, nor what is bound to it.
 
-use postroom_core::{Failure, Finding};
+use postroom_core::{Diagnostic, Failure};
 use tokio::time::timeout;
 
 use crate::connection::{Connection, Ending};
@@ -20,19 +20,19 @@ const PRECONDITION_FAILED: u16 = 406;
 /// An exchange that nobody has.
 const NOWHERE: &str = "postroom.check.nowhere";
 
-pub(crate) async fn look(setting: &Setting) -> Vec<Finding> {
+pub(crate) async fn look(setting: &Setting) -> Vec<Diagnostic> {
     let options = &setting.options;
     let mut findings = Vec::new();
     let address = match options.check() {
         Ok(address) => address,
-        Err(error) => return vec![Finding::Problem(failures::options(&error))],
+        Err(error) => return vec![Diagnostic::from(failures::options(&error))],
     };
     let mut connection = match Connection::open(&setting.route, options, &address).await {
         Ok(connection) => connection,
-        Err(failure) => return vec![Finding::Problem(failure)],
+        Err(failure) => return vec![Diagnostic::from(failure)],
     };
-    findings.push(Finding::Fine(format!(
-        "{}:{} lets {} into virtual host {}, {} TLS",
+    findings.push(Diagnostic::fine(format!(
+        "{}:{} accepts {} on virtual host {}, {} TLS",
         address.host,
         address.port,
         address.who(),
@@ -42,8 +42,8 @@ pub(crate) async fn look(setting: &Setting) -> Vec<Finding> {
     let looked = timeout(options.timeout, things(&mut connection, options, &mut findings)).await;
     match looked {
         Ok(Ok(())) => {}
-        Ok(Err(ending)) => findings.push(Finding::Problem(failures::ending(&address, &ending))),
-        Err(_) => findings.push(Finding::Problem(failures::no_answer(&address, options.timeout))),
+        Ok(Err(ending)) => findings.push(Diagnostic::from(failures::ending(&address, &ending))),
+        Err(_) => findings.push(Diagnostic::from(failures::no_answer(&address, options.timeout))),
     }
     connection.close(GOODBYE, |_| {}).await;
     findings
@@ -52,7 +52,7 @@ pub(crate) async fn look(setting: &Setting) -> Vec<Finding> {
 async fn things(
     connection: &mut Connection,
     options: &RabbitMqOptions,
-    findings: &mut Vec<Finding>,
+    findings: &mut Vec<Diagnostic>,
 ) -> Result<(), Ending> {
     if let Some(topology) = &options.topology {
         topology_found(connection, topology, findings).await?;
@@ -63,18 +63,19 @@ async fn things(
         exchange(connection, options, findings).await?;
     }
     let becomes = match options.unroutable {
-        Unroutable::Retry => "is tried again",
-        Unroutable::Dead => "is a dead letter",
-        Unroutable::Accept => "counts as delivered",
+        Unroutable::Retry => "are retried",
+        Unroutable::Dead => "become dead letters",
+        Unroutable::Accept => "count as delivered",
     };
-    findings.push(Finding::Fine(format!("what no queue takes {becomes}; which are bound cannot be seen over AMQP")));
+    findings
+        .push(Diagnostic::fine(format!("events that no queue is bound for {becomes}; AMQP does not list bindings")));
     Ok(())
 }
 
 async fn exchange(
     connection: &mut Connection,
     options: &RabbitMqOptions,
-    findings: &mut Vec<Finding>,
+    findings: &mut Vec<Diagnostic>,
 ) -> Result<(), Ending> {
     let name = &options.exchange;
     if !find_exchange(connection, name).await? {
@@ -83,14 +84,14 @@ async fn exchange(
         });
         if !declared {
             let error = format!("no exchange {name}; create it, or declare it in [topology]");
-            findings.push(Finding::Problem(Failure::unavailable("rabbitmq.no_exchange", error)));
+            findings.push(Diagnostic::from(Failure::unavailable("rabbitmq.no_exchange", error)));
         }
         return Ok(());
     }
-    findings.push(Finding::Fine(format!("exchange {name} is there")));
+    findings.push(Diagnostic::fine(format!("exchange {name} exists")));
     if let Some(said) = may_not_write(connection, name).await? {
         let error = format!("{said}; grant the right to write");
-        findings.push(Finding::Problem(Failure::unavailable("rabbitmq.denied", error)));
+        findings.push(Diagnostic::from(Failure::unavailable("rabbitmq.denied", error)));
     }
     Ok(())
 }
@@ -115,14 +116,14 @@ async fn may_not_write(connection: &mut Connection, exchange: &str) -> Result<Op
 async fn default_exchange(
     connection: &mut Connection,
     options: &RabbitMqOptions,
-    findings: &mut Vec<Finding>,
+    findings: &mut Vec<Diagnostic>,
 ) -> Result<(), Ending> {
     let Some(queue) = options.routing_key.fixed() else { return Ok(()) };
     match find_queue(connection, queue).await? {
         Some(level) => queue_found(connection, queue, level, findings).await?,
         None => findings.extend(
             failures::unroutable(options.unroutable, options.exchange_name(), &format!("no queue {queue}"))
-                .map(Finding::Problem),
+                .map(Diagnostic::from),
         ),
     }
     Ok(())
@@ -131,7 +132,7 @@ async fn default_exchange(
 async fn topology_found(
     connection: &mut Connection,
     topology: &Topology,
-    findings: &mut Vec<Finding>,
+    findings: &mut Vec<Diagnostic>,
 ) -> Result<(), Ending> {
     let (exchanges, queues) = topology.parts();
     for exchange in exchanges {
@@ -149,10 +150,10 @@ async fn topology_found(
     Ok(())
 }
 
-fn missing(mode: Mode, what: &str) -> Finding {
+fn missing(mode: Mode, what: &str) -> Diagnostic {
     match mode {
-        Mode::Declare => Finding::Fine(format!("{what} will be declared")),
-        Mode::Check => Finding::Problem(failures::missing(what)),
+        Mode::Declare => Diagnostic::fine(format!("{what} will be declared")),
+        Mode::Check => Diagnostic::from(failures::missing(what)),
     }
 }
 
@@ -160,16 +161,18 @@ async fn queue_found(
     connection: &mut Connection,
     name: &str,
     level: Level,
-    findings: &mut Vec<Finding>,
+    findings: &mut Vec<Diagnostic>,
 ) -> Result<(), Ending> {
     let Level { messages, consumers } = level;
-    findings.push(Finding::Fine(format!("queue {name} has {messages} messages and {consumers} consumers")));
+    findings.push(Diagnostic::fine(format!("queue {name} has {messages} messages and {consumers} consumers")));
     if is_transient(connection, name).await? {
-        findings.push(Finding::Warning(
-            "rabbitmq.transient",
-            format!("queue {name} is not durable: a restart of its node takes it away, with every event in it"),
-            "delete it and declare it durable, best as a quorum queue".to_owned(),
-        ));
+        findings.push(
+            Diagnostic::warning(
+                "rabbitmq.transient",
+                format!("queue {name} is not durable: a restart of its node loses it with every event in it"),
+            )
+            .hint("delete it and declare it durable, best as a quorum queue".to_owned()),
+        );
     }
     Ok(())
 }

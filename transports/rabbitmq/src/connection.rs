@@ -15,7 +15,7 @@ use tokio::time::{Instant, Interval, timeout};
 
 use stream::Stream;
 
-use crate::wire::decode::{self, Closing, Garbled, Said};
+use crate::wire::decode::{self, Closing, Garbled, ServerMethod};
 use crate::wire::encode;
 
 /// How much is read at once, at most.
@@ -30,7 +30,7 @@ pub(crate) struct Connection {
     /// Whether everything written has left, which a stream with TLS does not do by itself.
     flushed: bool,
     frame_max: usize,
-    pulse: Pulse,
+    heartbeat: Heartbeat,
     coming_back: Option<ComingBack>,
 }
 
@@ -52,7 +52,7 @@ pub(crate) enum Heard {
     Blocked(String),
     Unblocked,
     /// An answer to something we asked for.
-    Answer(Said),
+    Answer(ServerMethod),
 }
 
 /// Why a connection cannot go on.
@@ -79,7 +79,7 @@ struct ComingBack {
 }
 
 /// Both sides show that they are there.
-struct Pulse {
+struct Heartbeat {
     every: Duration,
     tick: Interval,
     heard: Instant,
@@ -100,43 +100,43 @@ impl Connection {
     /// What is heard next; sends what stands in the output meanwhile. May be dropped and called again at any time.
     pub(crate) async fn next(&mut self) -> Result<Heard, Ending> {
         loop {
-            if let Some(heard) = self.heard()? {
+            if let Some(heard) = self.received()? {
                 return Ok(heard);
             }
             let sending = !self.output.is_empty() || !self.flushed;
             tokio::select! {
                 read = read(&mut self.read, &mut self.input) => {
                     read.map_err(Ending::Lost)?;
-                    self.pulse.heard = Instant::now();
+                    self.heartbeat.heard = Instant::now();
                 }
                 sent = send(&mut self.write, &mut self.output, &mut self.flushed), if sending => {
                     sent.map_err(Ending::Lost)?;
-                    self.pulse.spoke = Instant::now();
+                    self.heartbeat.spoke = Instant::now();
                 }
-                _ = self.pulse.tick.tick() => self.beat()?,
+                _ = self.heartbeat.tick.tick() => self.keep_alive()?,
             }
         }
     }
 
     /// What has been received already, if that is something.
-    pub(crate) fn heard(&mut self) -> Result<Option<Heard>, Ending> {
+    pub(crate) fn received(&mut self) -> Result<Option<Heard>, Ending> {
         while let Some(said) = decode::next(&mut self.input, self.frame_max)? {
             match said {
-                Said::Heartbeat => {}
-                Said::Confirm { tag, multiple, accepted } => {
+                ServerMethod::Heartbeat => {}
+                ServerMethod::Confirm { tag, multiple, accepted } => {
                     return Ok(Some(Heard::Confirm { tag, multiple, accepted }));
                 }
-                Said::Blocked(reason) => return Ok(Some(Heard::Blocked(reason))),
-                Said::Unblocked => return Ok(Some(Heard::Unblocked)),
-                Said::ChannelClose(closing) => {
+                ServerMethod::Blocked(reason) => return Ok(Some(Heard::Blocked(reason))),
+                ServerMethod::Unblocked => return Ok(Some(Heard::Unblocked)),
+                ServerMethod::ChannelClose(closing) => {
                     encode::channel_close_ok(&mut self.output);
                     return Err(Ending::Channel(closing));
                 }
-                Said::ConnectionClose(closing) => {
+                ServerMethod::ConnectionClose(closing) => {
                     encode::connection_close_ok(&mut self.output);
                     return Err(Ending::Connection(closing));
                 }
-                Said::Return { .. } | Said::Header { .. } | Said::Body(_) => {
+                ServerMethod::Return { .. } | ServerMethod::Header { .. } | ServerMethod::Body(_) => {
                     if let Some(returned) = self.comes_back(said)? {
                         return Ok(Some(returned));
                     }
@@ -147,17 +147,17 @@ impl Connection {
         Ok(None)
     }
 
-    fn comes_back(&mut self, said: Said) -> Result<Option<Heard>, Ending> {
+    fn comes_back(&mut self, said: ServerMethod) -> Result<Option<Heard>, Ending> {
         let unexpected = || Ending::Garbled("a part of a message that nobody expected".to_owned());
         match (said, &mut self.coming_back) {
-            (Said::Return { text }, None) => {
+            (ServerMethod::Return { text }, None) => {
                 self.coming_back = Some(ComingBack { why: text, message_id: None, left: None });
             }
-            (Said::Header { message_id, body_bytes }, Some(message)) if message.left.is_none() => {
+            (ServerMethod::Header { message_id, body_bytes }, Some(message)) if message.left.is_none() => {
                 message.message_id = message_id;
                 message.left = Some(body_bytes);
             }
-            (Said::Body(bytes), Some(ComingBack { left: Some(left), .. })) if bytes <= *left => *left -= bytes,
+            (ServerMethod::Body(bytes), Some(ComingBack { left: Some(left), .. })) if bytes <= *left => *left -= bytes,
             _ => return Err(unexpected()),
         }
         let Some(message) = self.coming_back.take_if(|message| message.left == Some(0)) else { return Ok(None) };
@@ -166,7 +166,7 @@ impl Connection {
     }
 
     /// The answer to what stands in the output. Only while nothing is being published.
-    pub(crate) async fn ask(&mut self) -> Result<Said, Ending> {
+    pub(crate) async fn ask(&mut self) -> Result<ServerMethod, Ending> {
         loop {
             match self.next().await? {
                 Heard::Answer(said) => return Ok(said),
@@ -182,7 +182,7 @@ impl Connection {
         let goodbye = async {
             loop {
                 match self.next().await {
-                    Ok(Heard::Answer(Said::ConnectionCloseOk)) => return Ok(()),
+                    Ok(Heard::Answer(ServerMethod::ConnectionCloseOk)) => return Ok(()),
                     Ok(heard) => listen(heard),
                     Err(Ending::Channel(_)) => {}
                     Err(Ending::Connection(_)) => return self.flush().await,
@@ -216,14 +216,14 @@ impl Connection {
         Ok(())
     }
 
-    fn beat(&mut self) -> Result<(), Ending> {
+    fn keep_alive(&mut self) -> Result<(), Ending> {
         let now = Instant::now();
-        let silent = now.duration_since(self.pulse.heard);
-        // At the last beat before twice the time is over, not at the first after it.
-        if silent + self.pulse.tick.period() > self.pulse.every * 2 {
+        let silent = now.duration_since(self.heartbeat.heard);
+        // At the last tick before twice the time is over, not at the first after it.
+        if silent + self.heartbeat.tick.period() > self.heartbeat.every * 2 {
             return Err(Ending::Silent(silent));
         }
-        if self.output.is_empty() && now.duration_since(self.pulse.spoke) >= self.pulse.every / 2 {
+        if self.output.is_empty() && now.duration_since(self.heartbeat.spoke) >= self.heartbeat.every / 2 {
             encode::heartbeat(&mut self.output);
         }
         Ok(())
@@ -236,7 +236,7 @@ impl From<Garbled> for Ending {
     }
 }
 
-impl Pulse {
+impl Heartbeat {
     fn new(every: Duration) -> Self {
         let now = Instant::now();
         let mut tick = tokio::time::interval((every / 4).max(Duration::from_millis(1)));

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use postroom_core::driver::DriverTask;
 use postroom_core::envelope::Encoder;
-use postroom_core::{Capabilities, Finding, Outbound, Transport};
+use postroom_core::{Capabilities, Diagnostic, LagReader, Outbound, Transport};
+use postroom_transport_kit::driver::DriverTask;
 
 use crate::driver::{Driver, Setting};
+use crate::lag::QueueLag;
 use crate::options::RabbitMqOptions;
 use crate::{check, failures};
 
-/// Delivers to a RabbitMQ exchange. See the [crate].
+/// Transport to a RabbitMQ exchange. See the [crate].
 #[derive(Debug)]
 pub struct RabbitMq {
     setting: Arc<Setting>,
@@ -19,7 +20,7 @@ pub struct RabbitMq {
 }
 
 impl RabbitMq {
-    /// A transport for this route. Nothing is opened before the first delivery.
+    /// Creates a transport for this route. Nothing is opened before the first delivery.
     pub fn new(route: impl Into<String>, options: RabbitMqOptions, encoder: Encoder) -> Self {
         let setting = Arc::new(Setting { route: route.into(), options, encoder });
         Self { setting, driver: DriverTask::default() }
@@ -29,7 +30,7 @@ impl RabbitMq {
 #[async_trait]
 impl Transport for RabbitMq {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::plain("rabbitmq")
+        Capabilities { logs_errors: true, ..Capabilities::plain("rabbitmq") }
     }
 
     async fn deliver(&self, batch: Vec<Outbound>) {
@@ -40,8 +41,12 @@ impl Transport for RabbitMq {
         }
     }
 
-    async fn check(&self) -> Vec<Finding> {
+    async fn check(&self) -> Vec<Diagnostic> {
         check::look(&self.setting).await
+    }
+
+    fn lag_reader(&self) -> Option<Box<dyn LagReader>> {
+        Some(Box::new(QueueLag::new(&self.setting, self.setting.options.consumers.as_ref()?)?))
     }
 
     async fn close(&self) {

@@ -10,25 +10,28 @@
 //! ```
 //!
 //! While blocked the connection is kept: what the broker has not read of it yet comes before what is sent again, so that
-//! copies stand before what follows them. Who is to blame for a closed channel is [`crate::suspects`]'s business.
+//! copies stand before what follows them. Who is to blame for a closed channel is [`crate::culprit`]'s business.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use postroom_core::driver::at;
 use postroom_core::envelope::Encoder;
 use postroom_core::{Failure, Outbound, Outcome, Receipt};
+use postroom_transport_kit::driver::at;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
 use crate::address::Address;
 use crate::connection::{Connection, Ending, Heard};
+use crate::culprit::{Blame, Culprits};
 use crate::message::{Message, Sent};
 use crate::options::RabbitMqOptions;
-use crate::suspects::{Guilt, Suspects};
+use crate::topology::pattern::PatternBindings;
 use crate::topology::setup::{self, NotInPlace};
+use crate::unroutable::Unroutables;
 use crate::window::Window;
+use crate::wire::encode;
 use crate::{LOG, failures};
 
 /// How long a broker may take to say goodbye.
@@ -49,7 +52,8 @@ pub(crate) struct Driver {
     batches: mpsc::UnboundedReceiver<Vec<Outbound>>,
     /// Handed over and not yet published.
     queue: VecDeque<Outbound>,
-    suspects: Suspects,
+    culprits: Culprits,
+    unroutable: Unroutables,
 }
 
 /// A connection that is open, and what is on it.
@@ -58,10 +62,11 @@ struct Open {
     address: Address,
     connection: Connection,
     window: Window<Sent>,
+    bindings: PatternBindings,
     /// Why nothing may be published now.
     blocked: Option<Failure>,
-    /// Whether what is on its way is a suspect, alone.
-    suspect: bool,
+    /// Whether the message on its way has the channel for itself.
+    alone: bool,
 }
 
 /// Why nothing more is published over a connection.
@@ -73,7 +78,13 @@ enum Stop {
 
 impl Driver {
     pub(crate) fn new(setting: Arc<Setting>, batches: mpsc::UnboundedReceiver<Vec<Outbound>>) -> Self {
-        Self { setting, batches, queue: VecDeque::new(), suspects: Suspects::default() }
+        Self {
+            setting,
+            batches,
+            queue: VecDeque::new(),
+            culprits: Culprits::default(),
+            unroutable: Unroutables::default(),
+        }
     }
 
     pub(crate) async fn run(mut self) {
@@ -88,7 +99,7 @@ impl Driver {
                 Ok(open) => open,
                 Err(failure) => {
                     self.warn(&failure, 0);
-                    self.suspects.forget_limit();
+                    self.culprits.forget_limit();
                     self.give_back(&failure);
                     continue;
                 }
@@ -131,7 +142,7 @@ impl Driver {
         }
     }
 
-    /// Publishes what may be: everything, or a suspect alone.
+    /// Publishes what may be: everything, or one in doubt alone.
     fn publish(&mut self, open: &mut Open) {
         if let Some(failure) = &open.blocked {
             Outbound::report_all(self.queue.drain(..), failure);
@@ -140,21 +151,26 @@ impl Driver {
         let frame_max = open.connection.frame_max();
         let until = Instant::now() + options.timeout;
         while let Some(outbound) = self.queue.front() {
-            let suspect = self.suspects.goes_alone(&outbound.event.id);
-            if open.window.waiting() > 0 && (suspect || open.suspect) {
+            let alone = self.culprits.goes_alone(&outbound.event.id);
+            if open.window.waiting() > 0 && (alone || open.alone) {
                 return;
             }
             let Some(outbound) = self.queue.pop_front() else { return };
             let written = Message::of(&outbound, options, encoder).and_then(|message| {
                 let body_bytes = message.body_bytes();
-                match self.suspects.over_limit(body_bytes) {
-                    Some(limit) => Err(failures::too_large(body_bytes, limit)),
-                    None => message.write(open.connection.output(), &options.exchange, frame_max).map(|()| body_bytes),
+                if let Some(limit) = self.culprits.over_limit(body_bytes) {
+                    return Err(failures::too_large(body_bytes, limit));
                 }
+                let missing = open.bindings.missing(message.routing_key());
+                for (queue, key) in missing.map_err(|error| failures::too_many_bindings(&error))? {
+                    tracing::info!(target: LOG, route = self.setting.route, queue, routing_key = key, "binding made");
+                    encode::queue_bind_unanswered(open.connection.output(), &queue, &options.exchange, &key);
+                }
+                message.write(open.connection.output(), &options.exchange, frame_max).map(|()| body_bytes)
             });
             match written {
                 Ok(body_bytes) => {
-                    open.suspect = suspect;
+                    open.alone = alone;
                     open.window.add(Sent { outbound, body_bytes }, until);
                 }
                 Err(failure) => outbound.report(Err(failure)),
@@ -179,7 +195,7 @@ impl Driver {
                 }
                 other => self.settle(&mut open.window, other)?,
             }
-            heard = open.connection.heard()?;
+            heard = open.connection.received()?;
         }
         Ok(())
     }
@@ -188,8 +204,12 @@ impl Driver {
         let options = &self.setting.options;
         match heard {
             Heard::Confirm { tag, multiple, accepted } => {
+                let route = &self.setting.route;
                 let told = window.answered(tag, multiple, |sent, returned| {
-                    self.suspects.clear(sent.id());
+                    self.culprits.clear(sent.id());
+                    if returned.is_some() {
+                        self.unroutable.warn(route, options, &sent.outbound.event);
+                    }
                     sent.outbound.report(outcome(options, accepted, returned));
                 });
                 told.map_err(|_| Ending::Garbled(format!("a confirm of message {tag}, which was never sent")))
@@ -209,18 +229,18 @@ impl Driver {
         let in_doubt = open.window.release();
         match &ending {
             Ending::Channel(closing) | Ending::Connection(closing) => {
-                let guilty = self.suspects.accuse(closing, unanswered, &in_doubt);
-                for (sent, guilt) in in_doubt.into_iter().zip(guilty) {
-                    let failure = match guilt {
-                        Some(Guilt::TooLarge { limit }) => failures::too_large(sent.body_bytes, limit),
-                        Some(Guilt::Alone) => failures::refused_for_good(closing),
+                let blamed = self.culprits.blame(closing, unanswered, &in_doubt);
+                for (sent, blame) in in_doubt.into_iter().zip(blamed) {
+                    let failure = match blame {
+                        Some(Blame::TooLarge { limit }) => failures::too_large(sent.body_bytes, limit),
+                        Some(Blame::Alone) => failures::refused_for_good(closing),
                         None => failure.clone(),
                     };
                     sent.outbound.report(Err(failure));
                 }
             }
             _ => {
-                self.suspects.forget_limit();
+                self.culprits.forget_limit();
                 report_all(in_doubt, &failure);
             }
         }
@@ -232,7 +252,7 @@ impl Driver {
         let id = open.window.first().map_or_else(String::new, |(sent, _)| sent.id().to_owned());
         let failure = failures::timed_out(&open.address, &id, self.setting.options.timeout);
         self.warn(&failure, open.window.waiting());
-        self.suspects.forget_limit();
+        self.culprits.forget_limit();
         report_all(open.window.release(), &failure);
         self.give_back(&failure);
         open.connection.abort();
@@ -261,7 +281,7 @@ impl Driver {
     fn warn(&self, failure: &Failure, in_flight: usize) {
         tracing::warn!(
             target: LOG, route = self.setting.route, code = &*failure.code, error = failure.error, in_flight,
-            "no deliveries"
+            "deliveries paused"
         );
     }
 }
@@ -278,7 +298,10 @@ async fn open(setting: &Setting) -> Result<Open, Failure> {
         connection.confirm().await.map_err(NotInPlace::Ended)
     };
     match timeout(options.timeout, set_up).await {
-        Ok(Ok(())) => Ok(Open { address, connection, window: Window::new(), blocked: None, suspect: false }),
+        Ok(Ok(())) => {
+            let bindings = PatternBindings::new(options.topology.as_ref(), &options.exchange);
+            Ok(Open { address, connection, window: Window::new(), bindings, blocked: None, alone: false })
+        }
         Ok(Err(problem)) => {
             let failure = failures::topology(&address, &problem);
             connection.close(GOODBYE, |_| {}).await;
@@ -296,7 +319,7 @@ fn outcome(options: &RabbitMqOptions, accepted: bool, returned: Option<String>) 
     let Some(why) = returned else { return Ok(Receipt::default()) };
     match failures::unroutable(options.unroutable, options.exchange_name(), &why) {
         Some(failure) => Err(failure),
-        None => Ok(Receipt(Some(format!("no queue: {why}").into()))),
+        None => Ok(Receipt::at(format!("no queue: {why}")).code("rabbitmq.unroutable")),
     }
 }
 

@@ -7,6 +7,7 @@ use postroom_core::{Failure, FailureKind, units};
 use crate::address::Address;
 use crate::connection::Ending;
 use crate::options::{OptionsError, Unroutable};
+use crate::topology::pattern::{PATTERN_BINDINGS_MAX, TooManyBindings};
 use crate::topology::setup::NotInPlace;
 use crate::wire::decode::Closing;
 
@@ -119,6 +120,13 @@ pub(crate) fn unroutable(policy: Unroutable, exchange: &str, why: &str) -> Optio
     };
     let error = format!("no queue of exchange {exchange} takes it ({why}); bind one, or set `unroutable`");
     Some(Failure::new(kind, "rabbitmq.unroutable", error))
+}
+
+pub(crate) fn too_many_bindings(error: &TooManyBindings) -> Failure {
+    let TooManyBindings { pattern } = error;
+    let error =
+        format!("the pattern {pattern:?} has been bound for {PATTERN_BINDINGS_MAX} words; bind whole words instead");
+    Failure::transient("rabbitmq.bindings", error)
 }
 
 pub(crate) fn refused_for_now(exchange: &str) -> Failure {

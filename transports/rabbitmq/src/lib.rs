@@ -26,24 +26,34 @@
 
 mod address;
 mod check;
+mod codes;
+#[cfg(feature = "config")]
+mod config;
 mod connection;
+mod culprit;
 mod deliver;
 mod driver;
 mod failures;
-#[cfg(feature = "consumer")]
-mod feed;
+mod lag;
 mod message;
 mod options;
-mod suspects;
+#[cfg(feature = "consumer")]
+mod subscription;
 mod topology;
+mod unroutable;
 mod window;
 mod wire;
 
 pub use address::{Address, AddressError};
+pub use codes::CODES;
+#[cfg(feature = "config")]
+pub use config::KIND;
 pub use deliver::RabbitMq;
-#[cfg(feature = "consumer")]
-pub use feed::{DeadLetters, RabbitMqFeed, RabbitMqFeedOptions, RabbitMqTicket};
 pub use options::{OptionsError, RabbitMqOptions, Unroutable};
+#[cfg(feature = "consumer")]
+pub use subscription::{DeadLetters, RabbitMqSubscription, RabbitMqSubscriptionOptions, RabbitMqTicket};
+#[cfg(feature = "config")]
+pub use topology::config::TOPOLOGY;
 pub use topology::{
     Binding, Exchange, ExchangeKind, Mode, Queue, QueueKind, Topology, TopologyError, check_binding_key, check_name,
 };

@@ -21,6 +21,7 @@ pub(crate) struct Message<'a> {
     event: &'a Event,
     routing_key: Cow<'a, str>,
     envelope: Envelope<'a>,
+    encoder: &'a Encoder,
 }
 
 impl<'a> Message<'a> {
@@ -56,7 +57,11 @@ impl<'a> Message<'a> {
             }
         }
         first_of_each_name(&mut envelope.headers, event);
-        Ok(Self { event, routing_key, envelope })
+        Ok(Self { event, routing_key, envelope, encoder })
+    }
+
+    pub(crate) fn routing_key(&self) -> &str {
+        &self.routing_key
     }
 
     pub(crate) fn body_bytes(&self) -> usize {
@@ -66,9 +71,12 @@ impl<'a> Message<'a> {
     /// Writes its frames; the failure leaves nothing behind.
     pub(crate) fn write(&self, out: &mut BytesMut, exchange: &str, frame_max: usize) -> Result<(), Failure> {
         let event = self.event;
+        let names = self.envelope.headers.iter().map(|(name, _)| &**name);
+        let numbers: Vec<&str> = names.filter(|name| self.encoder.is_number(name)).collect();
         let properties = Properties {
             content_type: &self.envelope.content_type,
             headers: &self.envelope.headers,
+            numbers: &numbers,
             correlation_id: event.correlation(),
             message_id: &event.id,
             timestamp: u64::try_from(event.occurred_at.as_second()).ok(),

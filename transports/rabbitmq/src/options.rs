@@ -2,46 +2,50 @@
 
 use std::time::Duration;
 
-use postroom_core::{SecretUrl, Template};
+use postroom_core::{LagOptions, SecretUrl, Template};
 use postroom_tls::TlsFiles;
 
 use crate::address::{Address, AddressError};
 use crate::topology::{Topology, TopologyError};
 use crate::wire::SHORT_BYTES_MAX;
 
-/// Settings of one RabbitMQ transport.
+/// Options of a RabbitMQ transport.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct RabbitMqOptions {
-    /// Where the broker is and how to log in; see [`Address`].
+    /// URL of the broker, with the login; see [`Address`].
     pub url: SecretUrl,
-    /// Whom to trust and what to show, for `amqps://`.
+    /// TLS files for `amqps://`.
     pub tls: TlsFiles,
-    /// The exchange that gets the events, at most 255 bytes. Empty is the default exchange, where the routing key is the
+    /// Exchange that gets the events, at most 255 bytes. Empty is the default exchange, where the routing key is the
     /// name of a queue.
     pub exchange: String,
-    /// The routing key. Defaults to `{type}`.
+    /// Routing key of each event. Defaults to `{type}`.
     pub routing_key: Template,
-    /// What becomes of an event that no queue takes. Defaults to [`Unroutable::Retry`].
+    /// Handling of events that no queue is bound for. Defaults to [`Unroutable::Retry`].
     pub unroutable: Unroutable,
-    /// Exchanges and queues that must be there, looked up whenever a connection is opened. Defaults to none.
+    /// Exchanges and queues that must exist, checked whenever a connection is opened. Defaults to none.
     pub topology: Option<Topology>,
-    /// How often both sides show that they are there. A peer that has said nothing for twice as long is gone.
+    /// Interval of heartbeats. After two missing heartbeats the connection is closed.
     ///
     /// Too short and a busy broker is given up; too long and a dead connection holds its route. Whole seconds, at
     /// least one; the broker may want it shorter.
     ///
     /// Defaults to 10 seconds.
     pub heartbeat: Duration,
-    /// How long the broker may take to confirm an event, and to let us in, before the connection is dropped.
+    /// Time-out of a confirm, and of connecting, after which the connection is closed.
     ///
     /// Too short and a slow disk repeats what is on its way; too long and a stuck broker holds its route.
     ///
     /// Defaults to 30 seconds.
     pub timeout: Duration,
+    /// Reading of the messages and consumers of queues: of those that the topology binds to the exchange, and those of
+    /// [`LagOptions::names`]. `None` reads none.
+    pub consumers: Option<LagOptions>,
 }
 
 impl RabbitMqOptions {
-    /// Options with the defaults, for this exchange.
+    /// Creates options with the defaults, for this exchange.
     pub fn new(url: SecretUrl, exchange: impl Into<String>, routing_key: Template) -> Self {
         Self {
             url,
@@ -52,17 +56,19 @@ impl RabbitMqOptions {
             topology: None,
             heartbeat: Duration::from_secs(10),
             timeout: Duration::from_secs(30),
+            consumers: Some(LagOptions::default()),
         }
     }
 
-    /// The exchange as people call it.
+    /// Returns the name of the exchange for people.
     pub fn exchange_name(&self) -> &str {
         if self.exchange.is_empty() { "(default)" } else { &self.exchange }
     }
 }
 
-/// What becomes of an event that no queue takes. The broker confirms such an event like any other and throws it away.
+/// Handling of events that no queue is bound for. The broker confirms such an event like any other and throws it away.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Unroutable {
     /// It is tried again, as the route's retry policy says: a queue may be bound late.
     #[default]
@@ -73,8 +79,9 @@ pub enum Unroutable {
     Accept,
 }
 
-/// Options that cannot be meant.
+/// Error of options that are not valid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum OptionsError {
     /// The broker's address.
     #[error(transparent)]
@@ -91,7 +98,7 @@ pub enum OptionsError {
 }
 
 impl RabbitMqOptions {
-    /// Whether they can be meant; where the broker is.
+    /// Checks the options, and returns the address of the broker.
     pub fn check(&self) -> Result<Address, OptionsError> {
         let address = Address::parse(&self.url)?;
         if !address.tls && self.tls != TlsFiles::default() {

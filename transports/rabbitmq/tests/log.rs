@@ -6,21 +6,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use postroom_conformance::Log;
-use postroom_conformance::servers::brokers::{PASSWORD, USER};
-use postroom_conformance::servers::proxy::Mode;
-use postroom_conformance::servers::{FaultProxy, Servers};
+use postroom_conformance::changed;
 use postroom_conformance::transports::Post;
 use postroom_core::envelope::{Binding, Encoder, Format};
 use postroom_core::{Event, JSON, SecretUrl, Template, Transport as _};
 use postroom_rabbitmq::{RabbitMq, RabbitMqOptions};
+use postroom_testbed::brokers::{PASSWORD, USER};
+use postroom_testbed::proxy::Mode;
+use postroom_testbed::{FaultProxy, Servers};
 
 /// To the default exchange, where no queue has the name of a type.
 fn transport(port: u16, password: &str) -> Arc<RabbitMq> {
     let url = SecretUrl::new(format!("amqp://{USER}:{password}@127.0.0.1:{port}/%2f"));
-    let options = RabbitMqOptions {
-        timeout: Duration::from_secs(1),
-        ..RabbitMqOptions::new(url, "", Template::parse("{type}", &[]).unwrap())
-    };
+    let options = changed(RabbitMqOptions::new(url, "", Template::parse("{type}", &[]).unwrap()), |o| {
+        o.timeout = Duration::from_secs(1);
+    });
     let encoder = Encoder::new(Format::CloudEventsBinary, Binding::Amqp, "/postroom/test");
     Arc::new(RabbitMq::new("parcels", options, encoder))
 }

@@ -1,4 +1,4 @@
-//! The transport and the feed on a real server.
+//! The transport and the subscription on a real server.
 
-mod feed;
 mod rabbitmq;
+mod subscription;

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use postroom_core::{Failure, Finding};
+use postroom_core::{Diagnostic, Failure};
 use redis::Value;
 use tokio::time::timeout;
 
@@ -11,29 +11,29 @@ use crate::connection::Connection;
 use crate::failures;
 use crate::options::RedisOptions;
 
-pub(crate) async fn check(options: &RedisOptions) -> Vec<Finding> {
+pub(crate) async fn check(options: &RedisOptions) -> Vec<Diagnostic> {
     let connection = match Connection::open(&options.url, &options.tls, options.timeout).await {
         Ok(connection) => connection,
-        Err(failure) => return vec![Finding::Problem(failure)],
+        Err(failure) => return vec![Diagnostic::from(failure)],
     };
     let server = connection.server.clone();
     let mut look = Look { connection, findings: Vec::new(), unseen: Vec::new() };
     match timeout(options.timeout, look.all(options)).await {
         Ok(Ok(())) => {}
-        Ok(Err(failure)) => look.findings.push(Finding::Problem(failure)),
-        Err(_) => look.findings.push(Finding::Problem(failures::unreachable(&server, &"no answer"))),
+        Ok(Err(failure)) => look.findings.push(Diagnostic::from(failure)),
+        Err(_) => look.findings.push(Diagnostic::from(failures::unreachable(&server, &"no answer"))),
     }
     if !look.unseen.is_empty() {
         let what = format!("the user may not look at {}", look.unseen.join(", "));
         let next = "allow it for this check (+info +config|get +acl|dryrun +acl|whoami +type +xlen), or look yourself";
-        look.findings.push(Finding::Warning("redis.unseen", what, next.to_owned()));
+        look.findings.push(Diagnostic::warning("redis.unseen", what).hint(next.to_owned()));
     }
     look.findings
 }
 
 struct Look {
     connection: Connection,
-    findings: Vec<Finding>,
+    findings: Vec<Diagnostic>,
     unseen: Vec<&'static str>,
 }
 
@@ -54,11 +54,11 @@ impl Look {
     }
 
     fn fine(&mut self, what: String) {
-        self.findings.push(Finding::Fine(what));
+        self.findings.push(Diagnostic::fine(what));
     }
 
     fn warn(&mut self, code: &'static str, what: impl Into<String>, next: &str) {
-        self.findings.push(Finding::Warning(code, what.into(), next.to_owned()));
+        self.findings.push(Diagnostic::warning(code, what).hint(next.to_owned()));
     }
 
     /// `name: value` of every section of `INFO`.
@@ -80,7 +80,7 @@ impl Look {
         if of("role") == "slave" {
             let why =
                 format!("{server} is {program} and a replica, which takes no events; give the URL of the primary");
-            self.findings.push(Finding::Problem(Failure::unavailable("redis.read_only", why)));
+            self.findings.push(Diagnostic::from(Failure::unavailable("redis.read_only", why)));
         } else {
             self.fine(format!("{server} is {program} with {replicas} replicas"));
         }
@@ -90,7 +90,7 @@ impl Look {
             self.warn("redis.cluster", format!("{server} is a node of a cluster"), next);
         }
         if let Some(wanted) = options.wait_replicas.filter(|wanted| *wanted > replicas) {
-            self.findings.push(Finding::Problem(failures::replicas(wanted, replicas.into())));
+            self.findings.push(Diagnostic::from(failures::replicas(wanted, replicas.into())));
         }
         let policy = of("maxmemory_policy");
         if policy != "noeviction" {
@@ -127,7 +127,7 @@ impl Look {
             redis::from_redis_value(self.connection.ask(redis::cmd("TYPE").arg(stream)).await?).ok();
         match kind.as_deref() {
             None => self.unseen.push("the stream (TYPE)"),
-            Some("none") => self.fine(format!("stream {stream} is not there; the first event makes it")),
+            Some("none") => self.fine(format!("stream {stream} does not exist; the first event creates it")),
             Some("stream") => {
                 let length = self.connection.ask(redis::cmd("XLEN").arg(stream)).await?;
                 match (redis::from_redis_value::<u64>(length).ok(), maxlen) {
@@ -148,7 +148,7 @@ impl Look {
             }
             Some(other) => {
                 let why = format!("key {stream} is a {other}, not a stream; choose another name, or remove the key");
-                self.findings.push(Finding::Problem(Failure::unavailable("redis.wrong_type", why)));
+                self.findings.push(Diagnostic::from(Failure::unavailable("redis.wrong_type", why)));
             }
         }
         Ok(())
@@ -177,6 +177,6 @@ impl Look {
     fn refuse(&mut self, stream: &str, why: &str) {
         let failure =
             Failure::unavailable("redis.permission", format!("stream {stream}: {why}; allow the user +xadd there"));
-        self.findings.push(Finding::Problem(failure));
+        self.findings.push(Diagnostic::from(failure));
     }
 }

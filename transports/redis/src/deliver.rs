@@ -16,18 +16,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
-use futures_util::FutureExt;
-use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesOrdered;
-use postroom_core::driver::{DriverTask, at};
+use futures_util::{FutureExt, StreamExt};
 use postroom_core::envelope::Encoder;
-use postroom_core::{Capabilities, Failure, Finding, Outbound, Transport};
+use postroom_core::{Capabilities, Diagnostic, Failure, LagReader, Outbound, Transport};
+use postroom_transport_kit::driver::{DriverTask, at};
 use redis::{Pipeline, RedisResult, Value};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::connection::Connection;
+use crate::lag::GroupLag;
 use crate::message::Message;
 use crate::options::RedisOptions;
 use crate::{LOG, check, failures};
@@ -40,7 +40,7 @@ const CHUNK_MAX: usize = 512;
 /// A pipeline is long enough at this size, too.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// Delivers to a Redis stream.
+/// Transport to a Redis stream.
 #[derive(Debug)]
 pub struct Redis {
     shared: Arc<Shared>,
@@ -57,7 +57,7 @@ struct Shared {
 }
 
 impl Redis {
-    /// A transport with these options. Nothing is connected before the first delivery.
+    /// Creates a transport with these options. Nothing is connected before the first delivery.
     pub fn new(route: impl Into<String>, options: RedisOptions, encoder: Encoder) -> Self {
         let shared = Shared { route: route.into(), options, encoder, bulk_bytes_max: AtomicUsize::new(0) };
         Self { shared: Arc::new(shared), driver: DriverTask::default() }
@@ -71,6 +71,7 @@ impl Transport for Redis {
         Capabilities {
             in_flight_max: Some(IN_FLIGHT_MAX),
             envelope_bytes_max: (bytes > 0).then_some(bytes),
+            logs_errors: true,
             ..Capabilities::plain("redis")
         }
     }
@@ -83,8 +84,13 @@ impl Transport for Redis {
         }
     }
 
-    async fn check(&self) -> Vec<Finding> {
+    async fn check(&self) -> Vec<Diagnostic> {
         check::check(&self.shared.options).await
+    }
+
+    fn lag_reader(&self) -> Option<Box<dyn LagReader>> {
+        let options = &self.shared.options;
+        Some(Box::new(GroupLag::new(options, options.consumers.as_ref()?)?))
     }
 
     async fn close(&self) {
@@ -265,7 +271,7 @@ impl Driver {
         if self.connection.take().is_some() && failure.code != "redis.closed" {
             tracing::warn!(
                 target: LOG, route = self.shared.route, code = &*failure.code, error = failure.error, in_hand,
-                "the connection is over"
+                "connection ended"
             );
         }
         (self.answers, self.leaving, self.in_flight) = (FuturesOrdered::new(), false, 0);

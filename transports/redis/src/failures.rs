@@ -35,7 +35,7 @@ pub(crate) fn outcome(answer: &Value, stream: &str) -> Outcome {
         _ => None,
     };
     match id {
-        Some(id) => Ok(Receipt(Some([stream, "@", id].concat().into()))),
+        Some(id) => Ok(Receipt::at([stream, "@", id].concat())),
         None => {
             Err(Failure::unavailable("redis.refused", format!("stream {stream}: XADD was not answered with an id")))
         }

@@ -23,19 +23,26 @@
 //! What Redis has answered is in its memory. What a crash leaves of it is decided by its append-only file and its replicas:
 //! `check` shows both.
 //!
-//! Beside the transport, [`RedisWindow`] is a consumer's memory of ids.
+//! Beside the transport, [`RedisDedupWindow`] is a consumer's memory of ids.
 
 mod check;
+mod codes;
+#[cfg(feature = "config")]
+mod config;
 mod connection;
 mod deliver;
 mod failures;
+mod lag;
 mod message;
 mod options;
 mod window;
 
+pub use codes::CODES;
+#[cfg(feature = "config")]
+pub use config::KIND;
 pub use deliver::Redis;
 pub use options::RedisOptions;
-pub use window::{RedisWindow, RedisWindowOptions};
+pub use window::{RedisDedupWindow, RedisDedupWindowOptions};
 
 /// The target of everything this crate logs.
 const LOG: &str = "postroom::redis";

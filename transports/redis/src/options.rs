@@ -2,34 +2,38 @@
 
 use std::time::Duration;
 
-use postroom_core::{SecretUrl, Template};
+use postroom_core::{LagOptions, SecretUrl, Template};
 use postroom_tls::TlsFiles;
 
-/// Settings of one Redis transport.
+/// Options of a Redis transport.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct RedisOptions {
-    /// The server: `redis://`, or `rediss://` with TLS, then user and password, host, port and number of the database.
+    /// URL of the server: `redis://`, or `rediss://` with TLS, then user and password, host, port and number of the database.
     pub url: SecretUrl,
-    /// Whom to trust and who we are, for `rediss://`.
+    /// TLS files for `rediss://`.
     pub tls: TlsFiles,
-    /// The stream of each event.
+    /// Stream of each event.
     pub stream: Template,
-    /// About how many entries a stream keeps; older ones are thrown away, read or not. `None` keeps all.
+    /// Approximate maximum length of a stream; older entries are trimmed, read or not. `None` keeps all.
     pub maxlen: Option<u64>,
-    /// How many replicas must have an event before it counts as delivered. `None` asks only the server itself.
+    /// Number of replicas that must have an event before it counts as delivered. `None` is none.
     pub wait_replicas: Option<u32>,
-    /// How long the server may take to answer, and to be connected to; the replicas have half of it.
+    /// Time-out of a response, and of connecting; the replicas have half of it.
     ///
     /// Too short and a busy server looks like one that is down; too long and one that is down is noticed late.
     ///
     /// Defaults to 5 seconds.
     pub timeout: Duration,
+    /// Reading of the lag of the stream's groups; [`LagOptions::names`] are groups, by default all. `None` reads none.
+    pub consumers: Option<LagOptions>,
 }
 
 impl RedisOptions {
-    /// Options with the defaults.
+    /// Creates options with the defaults.
     pub fn new(url: SecretUrl, stream: Template) -> Self {
         let timeout = Duration::from_secs(5);
-        Self { url, tls: TlsFiles::default(), stream, maxlen: None, wait_replicas: None, timeout }
+        let consumers = Some(LagOptions::default());
+        Self { url, tls: TlsFiles::default(), stream, maxlen: None, wait_replicas: None, timeout, consumers }
     }
 }

@@ -7,7 +7,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use postroom_core::window::{Claim, Confirmation, Ticket, Window, WindowError, WindowOptions, check};
+use postroom_consumer::dedup::{
+    Confirmation, DedupClaim, DedupTicket, DedupWindow, DedupWindowError, DedupWindowOptions, check,
+};
 use postroom_core::{Failure, SecretUrl, new_id};
 use postroom_tls::TlsFiles;
 use redis::{Pipeline, Value};
@@ -29,40 +31,41 @@ const CONFIRM: &str = "local v = redis.call('get', KEYS[1]) \
 /// Only our own claim is given back.
 const RELEASE: &str = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
 
-/// Settings of a window in Redis.
+/// Options of a deduplication window in Redis.
 #[derive(Debug, Clone)]
-pub struct RedisWindowOptions {
-    /// The server: `redis://`, or `rediss://` with TLS, then user and password, host, port and number of the database.
+#[non_exhaustive]
+pub struct RedisDedupWindowOptions {
+    /// URL of the server: `redis://`, or `rediss://` with TLS, then user and password, host, port and number of the database.
     pub url: SecretUrl,
-    /// Whom to trust and who we are, for `rediss://`.
+    /// TLS files for `rediss://`.
     pub tls: TlsFiles,
-    /// What the names of its keys begin with. Defaults to `postroom:window`.
+    /// Prefix of the names of its keys. Defaults to `postroom:window`.
     pub prefix: String,
-    /// How long the server may take to answer, and to be connected to. Defaults to 5 seconds.
+    /// Time-out of a response, and of connecting. Defaults to 5 seconds.
     pub timeout: Duration,
-    /// How long it remembers.
-    pub window: WindowOptions,
+    /// Options of the window.
+    pub window: DedupWindowOptions,
 }
 
-impl RedisWindowOptions {
-    /// Options with the defaults.
-    pub fn new(url: SecretUrl, window: WindowOptions) -> Self {
+impl RedisDedupWindowOptions {
+    /// Creates options with the defaults.
+    pub fn new(url: SecretUrl, window: DedupWindowOptions) -> Self {
         let (tls, prefix) = (TlsFiles::default(), "postroom:window".to_owned());
         Self { url, tls, prefix, timeout: Duration::from_secs(5), window }
     }
 }
 
-/// Remembers ids in Redis. Connects when it is first asked, and again when it was cut off.
-pub struct RedisWindow {
-    options: RedisWindowOptions,
+/// Deduplication window in Redis. Connects at the first claim, and again after a lost connection.
+pub struct RedisDedupWindow {
+    options: RedisDedupWindowOptions,
     length: Duration,
     claim: Duration,
     connection: Mutex<Option<Arc<Connection>>>,
 }
 
-impl RedisWindow {
-    /// A window that is not connected yet.
-    pub fn new(options: RedisWindowOptions) -> Result<Self, WindowError> {
+impl RedisDedupWindow {
+    /// Creates a window that is not connected yet.
+    pub fn new(options: RedisDedupWindowOptions) -> Result<Self, DedupWindowError> {
         let (length, claim) = options.window.checked()?;
         Ok(Self { options, length, claim, connection: Mutex::default() })
     }
@@ -72,7 +75,7 @@ impl RedisWindow {
         format!("{}:{}:{consumer}:{id}", self.options.prefix, consumer.len())
     }
 
-    async fn run(&self, script: &str, ticket: &Ticket, lasts: Duration) -> Result<i64, Failure> {
+    async fn run(&self, script: &str, ticket: &DedupTicket, lasts: Duration) -> Result<i64, Failure> {
         let connection = self.connected().await?;
         let millis = u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX).max(1);
         let mut command = Pipeline::new();
@@ -102,36 +105,36 @@ impl RedisWindow {
         if let Some(connection) = &*current {
             return Ok(Arc::clone(connection));
         }
-        let RedisWindowOptions { url, tls, timeout, .. } = &self.options;
+        let RedisDedupWindowOptions { url, tls, timeout, .. } = &self.options;
         let connection = Arc::new(Connection::open(url, tls, *timeout).await?);
         *current = Some(Arc::clone(&connection));
         Ok(connection)
     }
 }
 
-impl Window for RedisWindow {
-    async fn claim(&self, consumer: &str, id: &str) -> Result<Claim, Failure> {
+impl DedupWindow for RedisDedupWindow {
+    async fn claim(&self, consumer: &str, id: &str) -> Result<DedupClaim, Failure> {
         check(consumer, id)?;
-        let ticket = Ticket { consumer: consumer.to_owned(), id: id.to_owned(), token: new_id() };
+        let ticket = DedupTicket { consumer: consumer.to_owned(), id: id.to_owned(), token: new_id() };
         Ok(match self.run(CLAIM, &ticket, self.claim).await? {
-            -1 => Claim::New(ticket),
-            -2 => Claim::Duplicate,
-            left => Claim::Held(Duration::from_millis(left.unsigned_abs())),
+            -1 => DedupClaim::New(ticket),
+            -2 => DedupClaim::Duplicate,
+            left => DedupClaim::Held(Duration::from_millis(left.unsigned_abs())),
         })
     }
 
-    async fn confirm(&self, ticket: Ticket) -> Result<Confirmation, Failure> {
+    async fn confirm(&self, ticket: DedupTicket) -> Result<Confirmation, Failure> {
         let ours = self.run(CONFIRM, &ticket, self.length).await? == 1;
         Ok(if ours { Confirmation::InTime } else { Confirmation::Late })
     }
 
-    async fn release(&self, ticket: Ticket) -> Result<(), Failure> {
+    async fn release(&self, ticket: DedupTicket) -> Result<(), Failure> {
         self.run(RELEASE, &ticket, self.claim).await.map(drop)
     }
 }
 
-impl fmt::Debug for RedisWindow {
+impl fmt::Debug for RedisDedupWindow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisWindow").field("url", &self.options.url).finish_non_exhaustive()
+        f.debug_struct("RedisDedupWindow").field("url", &self.options.url).finish_non_exhaustive()
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use postroom_core::{Failure, Finding, units};
+use postroom_core::{Diagnostic, Failure, units};
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -19,12 +19,12 @@ use crate::options::WebhookOptions;
 use crate::resolver::Resolver;
 
 /// Looks, and sends nothing.
-pub(crate) async fn check(options: &WebhookOptions, resolver: &Resolver) -> Vec<Finding> {
+pub(crate) async fn check(options: &WebhookOptions, resolver: &Resolver) -> Vec<Diagnostic> {
     if let Err(error) = options.check() {
-        return vec![Finding::Problem(failures::unusable(&error))];
+        return vec![Diagnostic::from(failures::unusable(&error))];
     }
     let failures = Failures::new(options);
-    let looking = async {
+    let lookup = async {
         match &options.proxy {
             Some(proxy) => reach_proxy(proxy.expose(), &failures)
                 .await
@@ -32,28 +32,33 @@ pub(crate) async fn check(options: &WebhookOptions, resolver: &Resolver) -> Vec<
             None => reach(options, resolver, &failures).await,
         }
     };
-    let reached = timeout(options.connect_timeout, looking).await.unwrap_or_else(|_| {
+    let reached = timeout(options.connect_timeout, lookup).await.unwrap_or_else(|_| {
         Err(failures.refused(&format!("no connection within {}", units::format_duration(options.connect_timeout))))
     });
     let mut findings = vec![match reached {
-        Ok(fine) => Finding::Fine(fine),
-        Err(failure) => Finding::Problem(failure),
+        Ok(fine) => Diagnostic::fine(fine),
+        Err(failure) => Diagnostic::from(failure),
     }];
     if options.url.scheme() == "http" {
-        findings.push(Finding::Warning(
-            "webhook.plain",
-            format!("requests to {} are not encrypted: everybody on the way can read the events", options.receiver()),
-            "use https://".to_owned(),
-        ));
+        findings.push(
+            Diagnostic::warning(
+                "webhook.plain",
+                format!(
+                    "requests to {} are not encrypted: anybody on the network path can read the events",
+                    options.receiver()
+                ),
+            )
+            .hint("use https://".to_owned()),
+        );
     }
     findings.push(match options.keys.len() {
-        0 => Finding::Warning(
+        0 => Diagnostic::warning(
             "webhook.unsigned",
-            "requests are not signed: the receiver cannot know who sent them".to_owned(),
-            "make a secret with `postroom webhook key` and give it to both sides".to_owned(),
-        ),
-        1 => Finding::Fine("requests are signed with 1 key".to_owned()),
-        several => Finding::Fine(format!("requests are signed with {several} keys")),
+            "requests are not signed: the receiver cannot verify the sender".to_owned(),
+        )
+        .hint("make a secret with `postroom webhook key` and give it to both sides".to_owned()),
+        1 => Diagnostic::fine("requests are signed with 1 key".to_owned()),
+        several => Diagnostic::fine(format!("requests are signed with {several} keys")),
     });
     findings
 }

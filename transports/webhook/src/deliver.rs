@@ -15,7 +15,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use postroom_core::envelope::Encoder;
-use postroom_core::{Capabilities, Failure, Finding, Outbound, Outcome, Receipt, Transport};
+use postroom_core::{Capabilities, Diagnostic, Failure, Outbound, Outcome, Receipt, Transport};
 use reqwest::header::RETRY_AFTER;
 use reqwest::{Request, Response};
 use tokio::sync::Semaphore;
@@ -32,7 +32,7 @@ use crate::options::{WebhookError, WebhookOptions};
 use crate::resolver::Resolver;
 use crate::retry_after;
 
-/// Delivers to one URL. See the [crate].
+/// Transport to a URL. See the [crate].
 pub struct Webhook {
     name: String,
     options: WebhookOptions,
@@ -102,7 +102,7 @@ impl Webhook {
         options.check()?;
         Ok(Route {
             name: self.name.clone(),
-            requests: Requests::new(options.url.clone(), options.keys.clone(), self.encoder.clone()),
+            requests: Requests::new(options, self.encoder.clone()),
             connection: Connection::new(options, &self.resolver)?,
             failures: Failures::new(options),
             slots: Semaphore::new(options.concurrency.max(1)),
@@ -129,7 +129,7 @@ impl Transport for Webhook {
         }
     }
 
-    async fn check(&self) -> Vec<Finding> {
+    async fn check(&self) -> Vec<Diagnostic> {
         check(&self.options, &self.resolver).await
     }
 
@@ -222,7 +222,7 @@ impl Route {
         if let NoAnswer::Cut(why) = &missing
             && let Ok(again) = self.requests.of(outbound, Timestamp::now())
         {
-            tracing::debug!(target: LOG, route = self.name, why, "cut before an answer; once more");
+            tracing::debug!(target: LOG, route = self.name, why, "connection closed before a response; retrying once");
             missing = match self.connection.send_afresh(again).await {
                 Ok(response) => return Ok(response),
                 Err(error) => self.failures.unanswered(&error),

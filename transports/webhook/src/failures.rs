@@ -7,7 +7,7 @@
 //! | `webhook.status_N` | transient | any other answer |
 //! | `webhook.status_429`, `_502`, `_503`, `_504` | unavailable | too many requests; nobody behind the gateway |
 //! | `webhook.redirect` | transient | 3xx; never followed |
-//! | `webhook.gone` | unavailable | 410 |
+//! | `webhook.gone` | gone | 410 |
 //! | `webhook.timeout` | unavailable | no answer in time |
 //! | `webhook.cut` | transient | the connection ended before the answer, twice |
 //! | `webhook.answer` | transient | an answer that is not HTTP, or has a head over the limits |
@@ -93,7 +93,7 @@ impl Failures {
         }
         let numbered = || format!("webhook.status_{}", status.as_u16());
         let failure = match status.as_u16() {
-            410 => Failure::unavailable("webhook.gone", text).disables(),
+            410 => Failure::gone("webhook.gone", text),
             429 | 502 | 503 | 504 => Failure::unavailable(numbered(), text),
             400 | 413 | 415 | 422 => Failure::permanent("webhook.rejected", text),
             300..=399 => Failure::transient("webhook.redirect", text),
@@ -201,7 +201,7 @@ fn causes<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn
 
 #[cfg(test)]
 mod tests {
-    use postroom_core::FailureKind::{Permanent, Transient, Unavailable};
+    use postroom_core::FailureKind::{Gone, Permanent, Transient, Unavailable};
     use url::Url;
 
     use super::*;
@@ -224,7 +224,7 @@ mod tests {
             (403, None, Transient, "webhook.status_403", "4xx"),
             (404, None, Transient, "webhook.status_404", "4xx"),
             (408, None, Transient, "webhook.status_408", "4xx"),
-            (410, None, Unavailable, "webhook.gone", "4xx"),
+            (410, None, Gone, "webhook.gone", "4xx"),
             (413, None, Permanent, "webhook.rejected", "4xx"),
             (415, None, Permanent, "webhook.rejected", "4xx"),
             (422, None, Permanent, "webhook.rejected", "4xx"),

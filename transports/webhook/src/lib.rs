@@ -1,7 +1,7 @@
 //! Delivers to URLs with signed requests.
 //!
-//! Each event is a `POST` of its envelope: binary CloudEvents (`ce-*` headers) unless the route says otherwise. `webhook-id`
-//! is the event's id and the same on every attempt, so that a receiver can tell repeats; `webhook-timestamp` is the
+//! Each event is a `POST` of its envelope. A signature covers id, time and body, and no other header, so a configured route with a
+//! secret has structured CloudEvents in the body, and one without a secret `ce-*` headers. `webhook-id` is the event's id and the same on every attempt, so that a receiver can tell repeats; `webhook-timestamp` is the
 //! attempt's; `webhook-signature` is as Standard Webhooks describes ([`signature`]).
 //!
 //! # Answers
@@ -24,6 +24,9 @@
 mod address;
 mod certificate;
 mod check;
+mod codes;
+#[cfg(feature = "config")]
+mod config;
 mod connection;
 mod deliver;
 mod failures;
@@ -33,6 +36,9 @@ mod resolver;
 mod retry_after;
 pub mod signature;
 
+pub use codes::CODES;
+#[cfg(feature = "config")]
+pub use config::KIND;
 pub use deliver::Webhook;
 pub use options::{WebhookError, WebhookOptions};
 

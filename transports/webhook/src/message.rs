@@ -10,6 +10,7 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Request};
 use url::Url;
 
+use crate::options::WebhookOptions;
 use crate::signature::{self, SigningKey};
 
 /// What an event may not set, by the beginning of the name: ours, what describes the body, and what is between us
@@ -33,17 +34,28 @@ const RESERVED: [&str; 13] = [
     "cookie",
 ];
 
+/// What an event's author may always set: it says which trace the event belongs to.
+const TRACING: [&str; 3] = ["traceparent", "tracestate", "baggage"];
+
 /// Makes the requests of one route.
 #[derive(Debug)]
 pub(crate) struct Requests {
     url: Url,
     keys: Vec<SigningKey>,
+    event_headers: Vec<String>,
     encoder: Encoder,
 }
 
 impl Requests {
-    pub(crate) fn new(url: Url, keys: Vec<SigningKey>, encoder: Encoder) -> Self {
-        Self { url, keys, encoder }
+    pub(crate) fn new(options: &WebhookOptions, encoder: Encoder) -> Self {
+        let event_headers = options.event_headers.iter().map(|name| name.to_ascii_lowercase()).collect();
+        Self { url: options.url.clone(), keys: options.keys.clone(), event_headers, encoder }
+    }
+
+    /// Whether the author of an event may set the header.
+    fn passes(&self, name: &str) -> bool {
+        let allowed = TRACING.contains(&name) || self.event_headers.iter().any(|allowed| allowed == name);
+        allowed && !is_reserved(name)
     }
 
     /// The request of a try that is made now.
@@ -68,8 +80,8 @@ impl Requests {
         }
         let ours = envelope.headers.len() - events_own(envelope, event);
         for (n, (name, text)) in envelope.headers.iter().enumerate() {
-            let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| unsendable(name, "name"))?;
-            if n < ours || !is_reserved(header.as_str()) {
+            if n < ours || self.passes(&name.to_ascii_lowercase()) {
+                let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| unsendable(name, "name"))?;
                 let value = value(name, text)?;
                 // The first of a name counts, and ours come first.
                 headers.entry(header).or_insert(value);
@@ -135,7 +147,10 @@ mod tests {
     fn request(event: Event, format: Format, keys: &[&str]) -> Result<Request, Failure> {
         let keys = keys.iter().map(|key| SigningKey::parse(key).unwrap()).collect();
         let encoder = Encoder::new(format, Binding::Http, "/postroom/test");
-        let requests = Requests::new(Url::parse("https://hooks.example/x?y=z").unwrap(), keys, encoder);
+        let mut options = WebhookOptions::new(Url::parse("https://hooks.example/x?y=z").unwrap());
+        let listed = ["X-Shop", "x-other", "x shop", "x\r\n", "authorization", "ce-id", "webhook-signature"];
+        (options.keys, options.event_headers) = (keys, listed.map(str::to_owned).to_vec());
+        let requests = Requests::new(&options, encoder);
         let (report, _outcomes) = mpsc::unbounded_channel();
         let outbound = Outbound::new(1, 1, Arc::new(event), Some(42), report);
         requests.of(&outbound, Timestamp::from_second(1_614_265_330).unwrap())
@@ -191,6 +206,12 @@ mod tests {
             "postroom-position",
             "postroom-x",
             "Proxy-Authorization",
+            "forwarded",
+            "X-Forwarded-For",
+            "x-api-key",
+            "x-http-method-override",
+            "x-original-url",
+            "svix-signature",
         ]) {
             event = event.header(name, "pretended");
         }

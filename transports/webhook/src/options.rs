@@ -12,48 +12,55 @@ use url::{Host, Url};
 use crate::address::Guard;
 use crate::signature::SigningKey;
 
-/// Settings of one webhook transport.
+/// Options of a webhook transport.
 #[derive(Clone, PartialEq)]
+#[non_exhaustive]
 pub struct WebhookOptions {
-    /// Where requests go. Its path and query may hold tokens, so only scheme, host and port are ever shown.
+    /// URL of the receiver. Its path and query may contain tokens, so only scheme, host and port are ever shown.
     pub url: Url,
-    /// What requests are signed with: one signature per key, so that receivers can go over to a new key while the old
+    /// Signing keys: one signature per key, so that receivers can go over to a new key while the old
     /// one still counts. Without a key requests are not signed, and a receiver cannot know who sent them.
     pub keys: Vec<SigningKey>,
-    /// Whether `http://` is refused.
+    /// Whether `http://` URLs are refused.
     ///
     /// Without it events may travel where everybody on the way reads and changes them.
     ///
     /// Defaults to true.
     pub https_only: bool,
-    /// Networks that requests may go to although they are not the public internet.
+    /// Private networks that requests may go to.
     ///
     /// Too wide and whoever chooses the URL reaches what stands there.
     ///
     /// Defaults to none.
     pub allow_networks: Vec<IpNet>,
-    /// A proxy, `http://` or `https://`, through which all requests go. It finds the address of the receiver, so
+    /// Proxy, `http://` or `https://`, of all requests. It finds the address of the receiver, so
     /// it decides where requests may go; here only an address that stands in the URL is looked at.
     ///
     /// Defaults to none; the environment's proxies are never used.
     pub proxy: Option<SecretUrl>,
-    /// Whom to trust instead of the machine's authorities, and who we are.
+    /// TLS files: authorities instead of the system's, and the client certificate.
     pub tls: TlsFiles,
-    /// How long a connection may take: the name's address, TCP and TLS.
+    /// Time-out of connecting: name resolution, TCP and TLS.
     ///
     /// Defaults to 5 seconds.
     pub connect_timeout: Duration,
-    /// How long the receiver may take until the head of its answer is there, connecting included.
+    /// Time-out of the head of the response, connecting included.
     ///
     /// Too short and work that a receiver does before it answers is repeated; too long and a hung one holds its slots.
     ///
     /// Defaults to 10 seconds.
     pub first_byte_timeout: Duration,
-    /// How long a delivery may take in all, from the connection to the end of the answer.
+    /// Time-out of a whole request, from the connection to the end of the response.
     ///
     /// Defaults to 20 seconds.
     pub timeout: Duration,
-    /// Most requests at once.
+    /// Headers of events that requests carry beside `traceparent`, `tracestate` and `baggage`.
+    ///
+    /// Too many and the author of an event speaks for a proxy or a login: `x-forwarded-for`, `x-api-key`.
+    ///
+    /// Defaults to none.
+    pub event_headers: Vec<String>,
+    /// Maximum number of concurrent requests.
     ///
     /// Too few and the receiver's answering time limits the rate; too many and a small receiver is overrun.
     ///
@@ -61,8 +68,9 @@ pub struct WebhookOptions {
     pub concurrency: usize,
 }
 
-/// Options that give no transport.
+/// Error of options that are not valid.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum WebhookError {
     /// Not a URL for HTTP.
     #[error("the URL begins with {0:?}; a webhook's begins with https://")]
@@ -92,7 +100,7 @@ pub enum WebhookError {
 }
 
 impl WebhookOptions {
-    /// Options with the defaults, without a key.
+    /// Creates options with the defaults, without a key.
     pub fn new(url: Url) -> Self {
         Self {
             url,
@@ -104,11 +112,12 @@ impl WebhookOptions {
             connect_timeout: Duration::from_secs(5),
             first_byte_timeout: Duration::from_secs(10),
             timeout: Duration::from_secs(20),
+            event_headers: Vec::new(),
             concurrency: 8,
         }
     }
 
-    /// Everything that can be known to be wrong without asking anybody or reading a file.
+    /// Checks the options, without network and files.
     pub fn check(&self) -> Result<(), WebhookError> {
         match self.url.scheme() {
             "https" => {}
@@ -141,7 +150,7 @@ impl WebhookOptions {
         Guard::new(self.allow_networks.clone())
     }
 
-    /// Scheme, host and port: all of the URL that may be shown.
+    /// Returns scheme, host and port: the part of the URL that may be shown.
     pub fn receiver(&self) -> String {
         self.url.origin().ascii_serialization()
     }
@@ -163,6 +172,7 @@ impl fmt::Debug for WebhookOptions {
             .field("connect_timeout", &self.connect_timeout)
             .field("first_byte_timeout", &self.first_byte_timeout)
             .field("timeout", &self.timeout)
+            .field("event_headers", &self.event_headers)
             .field("concurrency", &self.concurrency)
             .finish()
     }

@@ -14,6 +14,7 @@ use std::time::Instant;
 use postroom_servers::unique_folder;
 
 use self::programs::{Debian, Kind, Programs};
+use crate::cargo_command;
 
 /// Where the servers of an entry are written down, beside those of `services up`.
 const SERVICES: &str = "services-matrix";
@@ -139,12 +140,10 @@ impl Entry {
             Ok::<_, io::Error>(Command::new(me).arg("services").args(args).envs(env).status()?.success())
         };
         eprintln!("{}: {version}", self.name);
-        let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
         let mut passed = services(&[&["up"], self.servers].concat())?;
         if passed {
             for args in self.tests {
-                let mut tests = Command::new(&cargo);
-                passed &= tests.args(["test", "--no-fail-fast"]).args(*args).envs(env).status()?.success();
+                passed &= cargo_command().args(["test", "--no-fail-fast"]).args(*args).envs(env).status()?.success();
             }
         }
         services(&["down"])?;

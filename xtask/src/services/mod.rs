@@ -24,7 +24,8 @@ use postroom_servers::{
 /// In the order they start; later ones may need earlier ones.
 const SERVERS: &[&dyn Server] = &[
     &postgres::Postgres,
-    &pgbouncer::PgBouncer,
+    &pgbouncer::PgBouncer::Transactions,
+    &pgbouncer::PgBouncer::AsShipped,
     &OtherPostgres { name: OLDEST_POSTGRES, version: "14.24.0" },
     &OtherPostgres { name: NEWEST_POSTGRES, version: "18.6.0" },
     &Nats,
@@ -145,7 +146,6 @@ fn remove(state: &State) -> io::Result<()> {
     for server in SERVERS.iter().rev() {
         if let Some(running) = state.servers.get(server.name()) {
             running.process.end(server.stop_signal(), PATIENCE)?;
-            server.tidy(&running.site);
         }
     }
     end_leftovers(&state.folder)?;

@@ -45,7 +45,7 @@ struct Profile {
 
 /// Builds all tests that are wanted; nothing when they do not build, which cargo has said.
 pub(super) fn build(wanted: &Wanted, children: &Children) -> io::Result<Option<Vec<Binary>>> {
-    let mut cargo = super::cargo();
+    let mut cargo = crate::cargo_command();
     cargo.args(["test", "--no-run", "--message-format=json-render-diagnostics"]).args(wanted.selection());
     let mut child = children.spawn(cargo.stdout(Stdio::piped()))?;
     let mut binaries = Vec::new();
@@ -81,7 +81,7 @@ pub(super) fn packages() -> io::Result<Vec<(String, PathBuf)>> {
         name: String,
         manifest_path: PathBuf,
     }
-    let output = Command::new(super::cargo().get_program())
+    let output = Command::new(crate::cargo_command().get_program())
         .args(["metadata", "--no-deps", "--format-version", "1"])
         .stderr(Stdio::inherit())
         .output()?;

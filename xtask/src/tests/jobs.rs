@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use postroom_servers::wait_until;
 
-use super::Ground;
+use super::TestRun;
 use super::build::Binary;
 use super::plan::{LONG, PARTS, When};
 use super::signals::Children;
@@ -48,7 +48,9 @@ pub(super) fn jobs(binaries: &[Binary], without: &[(&str, &[&str])], more: &[Str
         of_it.flat_map(|(_, tests)| tests.iter().copied()).collect()
     };
     let mut jobs = Vec::new();
-    for part in PARTS {
+    // Names of tests add to the name of a part, so a program that gets some is not cut into parts.
+    let parts = if more.is_empty() { PARTS } else { &[] };
+    for part in parts {
         for binary in binaries.iter().filter(|binary| binary.integration && binary.target == part.target) {
             let name = format!("{} {}", label(binary), part.tests.trim_end_matches("::"));
             let args = [&[part.tests][..], &skipping(&skipped(binary))].concat();
@@ -59,7 +61,7 @@ pub(super) fn jobs(binaries: &[Binary], without: &[(&str, &[&str])], more: &[Str
     let mut rest: Vec<&Binary> = binaries.iter().collect();
     rest.sort_by_key(rank);
     for binary in rest {
-        let parts = PARTS.iter().filter(|part| binary.integration && part.target == binary.target);
+        let parts = parts.iter().filter(|part| binary.integration && part.target == binary.target);
         let own: Vec<&str> = parts.map(|part| part.tests).chain(skipped(binary)).collect();
         jobs.push(Job::new(binary, label(binary), When::Any, &skipping(&own), more));
     }
@@ -85,15 +87,23 @@ impl Job {
         Self { package: Some(binary.package.clone()), name, when, command }
     }
 
-    /// The examples in documentation, which cargo runs.
-    pub(super) fn documentation(mut cargo: Command, selection: &[String]) -> Self {
-        cargo.args(["test", "--doc"]).args(selection);
-        Self { package: None, name: "examples in documentation".to_owned(), when: When::Any, command: cargo }
+    /// The examples in documentation, which cargo compiles and runs. Compilers take all there is of a machine, and tests beside
+    /// them wait for servers that start; so these come last where both want the same.
+    pub(super) fn documentation(cargo: &Command, selection: &[String]) -> Self {
+        let mut command = Command::new("nice");
+        command.arg(cargo.get_program()).args(["test", "--doc"]).args(selection);
+        for (name, value) in cargo.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        Self { package: None, name: "examples in documentation".to_owned(), when: When::Any, command }
     }
 
     /// Tells it which servers are its, and whether the program under test is built.
-    pub(super) fn on(&mut self, ground: &Ground, built: bool) {
-        if let Some(name) = &ground.own_servers {
+    pub(super) fn on(&mut self, run: &TestRun, built: bool) {
+        if let Some(name) = &run.own_servers {
             self.command.env("XTASK_SERVICES", name);
         }
         if built {

@@ -22,6 +22,7 @@ use postroom_servers::State;
 
 use self::jobs::{Done, Job};
 use self::signals::Children;
+use crate::cargo_command;
 use crate::services::FOR_TESTS;
 
 /// Which tests.
@@ -118,54 +119,54 @@ pub(crate) fn needs(args: &[&str]) -> io::Result<bool> {
 pub(crate) fn run(args: &[&str]) -> io::Result<bool> {
     let (since, wanted) = (Instant::now(), Wanted::parse(args)?);
     let children = Children::watch()?;
-    let ground = Ground::prepare(plan::servers(&wanted.packages))?;
+    let run = TestRun::prepare(plan::servers(&wanted.packages))?;
     // Servers start while cargo builds.
     let (built, up) = std::thread::scope(|scope| {
-        let up = scope.spawn(|| ground.up(&children));
+        let up = scope.spawn(|| run.up(&children));
         let built = build::build(&wanted, &children);
         (built, up.join().unwrap_or_else(|_| Err(io::Error::other("the servers' thread died"))))
     });
     let building = since.elapsed();
     let outcome = match (built, up) {
-        (Ok(Some(binaries)), Ok(())) => test(&wanted, &binaries, &ground, &children),
+        (Ok(Some(binaries)), Ok(())) => test(&wanted, &binaries, &run, &children),
         (Ok(None), _) if !children.interrupted() => Err(io::Error::other("the tests do not build")),
         (Err(error), _) | (_, Err(error)) => Err(error),
         _ => Err(io::ErrorKind::Interrupted.into()),
     };
     let passed = outcome.as_ref().is_ok_and(|done| done.iter().all(|done| done.passed));
     if let Ok(done) = &outcome {
-        report::print(done, &ground, building, since.elapsed());
+        report::print(done, &run, building, since.elapsed());
         if wanted.record && passed {
             report::record(done)?;
         }
     }
-    ground.down(!passed)?;
+    run.down(!passed)?;
     match outcome {
         Err(_) if children.interrupted() => Err(io::Error::other("interrupted; the servers of this run are down")),
         outcome => outcome.map(|_| passed),
     }
 }
 
-fn test(wanted: &Wanted, binaries: &[build::Binary], ground: &Ground, children: &Children) -> io::Result<Vec<Done>> {
+fn test(wanted: &Wanted, binaries: &[build::Binary], run: &TestRun, children: &Children) -> io::Result<Vec<Done>> {
     let without = if wanted.which == Which::Quick { [plan::QUICK, plan::WITH_SERVERS].concat() } else { Vec::new() };
     let mut jobs = jobs::jobs(binaries, &without, &wanted.more);
     if wanted.more.is_empty() {
         // First: nothing else may wait for it in the end.
-        let documentation = wanted.documented()?.map(|selection| Job::documentation(cargo(), &selection));
+        let documentation = wanted.documented()?.map(|selection| Job::documentation(&cargo_command(), &selection));
         jobs.splice(..0, documentation);
     }
     for job in &mut jobs {
-        job.on(ground, wanted.which == Which::All);
+        job.on(run, wanted.which == Which::All);
     }
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-    jobs::run(jobs, cores * SIDE_BY_SIDE, &ground.folder, children)
+    jobs::run(jobs, cores * SIDE_BY_SIDE, &run.folder, children)
 }
 
 /// Jobs at once for each core: tests wait more than they compute.
 const SIDE_BY_SIDE: usize = 2;
 
 /// What a run has for itself.
-struct Ground {
+struct TestRun {
     /// For outputs of tests, and for what the servers wrote when something failed.
     folder: PathBuf,
     /// The word that names its servers, unless those of `services up` are used.
@@ -173,7 +174,7 @@ struct Ground {
     servers: Vec<&'static str>,
 }
 
-impl Ground {
+impl TestRun {
     fn prepare(servers: Vec<&'static str>) -> io::Result<Self> {
         let runs = State::downloads().with_file_name("test-runs");
         fs::create_dir_all(&runs)?;
@@ -253,15 +254,4 @@ fn remove_others(runs: &Path) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// The cargo that started this, without what it told this process.
-fn cargo() -> Command {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    for (name, _) in std::env::vars_os() {
-        if name.to_str().is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")) {
-            cargo.env_remove(name);
-        }
-    }
-    cargo
 }

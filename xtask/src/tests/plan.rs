@@ -12,30 +12,55 @@ pub(super) struct Package {
 /// Those that need something. All others need nothing but a compiler.
 pub(super) const PACKAGES: &[Package] = &[
     Package { name: "postroom-postgres", servers: STORE, tools: &["faketime"] },
-    Package { name: "postroom-simulation", servers: &["postgres"], tools: &[] },
-    Package { name: "postroom-conformance", servers: STORE, tools: &["faketime"] },
+    Package { name: "postroom-schedules", servers: &["postgres"], tools: &[] },
+    Package { name: "postroom-testbed", servers: STORE, tools: &["faketime"] },
     Package { name: "postroom-kafka", servers: &["postgres", "pgbouncer", "kafka"], tools: &[] },
     Package { name: "postroom-nats", servers: &["postgres", "pgbouncer", "nats", "nats-tls"], tools: &[] },
     Package { name: "postroom-rabbitmq", servers: &["postgres", "pgbouncer", "nats", "rabbitmq"], tools: &[] },
     Package { name: "postroom-redis", servers: &["postgres", "pgbouncer", "redis"], tools: &[] },
-    Package { name: "postroom-cli", servers: ALL, tools: &["faketime", "groff-base", "prometheus"] },
+    Package { name: "postroom-cli", servers: ALL, tools: &["curl=curl", "faketime", "groff-base", "prometheus"] },
     Package { name: "postroom-adapters", servers: &["postgres"], tools: LANGUAGES },
+    Package { name: "postroom-client-packages", servers: &["postgres"], tools: CLIENTS },
     Package {
         name: "postroom-e2e",
         servers: ALL,
         tools: &["binutils", "debootstrap", "dpkg-dev", "pip3=python3-pip", "systemd"],
     },
     Package { name: "postroom-presets", servers: ALL, tools: &["curl=curl"] },
+    Package {
+        name: "postroom-examples",
+        servers: &["postgres", "rabbitmq", "kafka"],
+        tools: &[
+            "curl=curl",
+            "python3-venv",
+            "node=nodejs",
+            "npm=npm",
+            "go=golang-go",
+            "javac=default-jdk-headless",
+            "libpostgresql-jdbc-java",
+        ],
+    },
+    Package { name: "axum-postgres", servers: &["postgres"], tools: &[] },
+    Package { name: "inbox-consumer", servers: &["postgres", "kafka"], tools: &[] },
+    Package { name: "kafka-relay", servers: &["postgres", "kafka"], tools: &[] },
     Package { name: "corebilling", servers: &["postgres", "kafka", "nats"], tools: &[] },
     Package { name: "eventqueue", servers: &["postgres"], tools: &[] },
-    Package { name: "holdco", servers: ALL, tools: &["node=nodejs", "npm=npm"] },
     Package { name: "m4", servers: &["postgres"], tools: &[] },
-    Package { name: "payments", servers: &["postgres", "kafka"], tools: &[] },
 ];
 
-const STORE: &[&str] = &["postgres", "pgbouncer", "postgres-14", "postgres-18"];
-const ALL: &[&str] =
-    &["postgres", "pgbouncer", "postgres-14", "postgres-18", "nats", "nats-tls", "redis", "rabbitmq", "kafka"];
+const STORE: &[&str] = &["postgres", "pgbouncer", "pgbouncer-debian", "postgres-14", "postgres-18"];
+const ALL: &[&str] = &[
+    "postgres",
+    "pgbouncer",
+    "pgbouncer-debian",
+    "postgres-14",
+    "postgres-18",
+    "nats",
+    "nats-tls",
+    "redis",
+    "rabbitmq",
+    "kafka",
+];
 /// What the programs of docs/languages.md are written in.
 const LANGUAGES: &[&str] = &[
     "python3-psycopg2",
@@ -46,11 +71,15 @@ const LANGUAGES: &[&str] = &[
     "go=golang-go",
     "javac=default-jdk-headless",
 ];
+/// What the packages in clients/ are built and tested with.
+const CLIENTS: &[&str] =
+    &["pip3=python3-pip", "node=nodejs", "npm=npm", "go=golang-go", "javac=default-jdk-headless", "mvn=maven"];
 
 /// Where a server's programs come from.
 const PROGRAMS: &[(&str, &[&str])] = &[
     ("postgres", &["postgresql"]),
     ("pgbouncer", &["pgbouncer"]),
+    ("pgbouncer-debian", &["pgbouncer"]),
     ("postgres-14", &["mvn=maven", "xz-utils"]),
     ("postgres-18", &["mvn=maven", "xz-utils"]),
     ("nats", &["nats-server"]),
@@ -66,15 +95,18 @@ pub(super) const QUICK: &[(&str, &[&str])] = &[
         "cli",
         &["adopt::", "docs::", "doctor::", "http::", "incident::", "manual::", "postgres::", "secrets::", "support::"],
     ),
-    ("conformance", &["servers::"]),
+    ("conformance", &[]),
     ("exec", &[]),
+    ("file", &[]),
     ("memory", &[]),
     ("payments", &[]),
     ("suite", &[]),
     ("relay", &[]),
     ("schedules", &["adopted::", "postgres::"]),
     ("server", &[]),
+    ("simulation", &[]),
     ("sqlite", &[]),
+    ("testing", &[]),
     ("webhook", &[]),
 ];
 
@@ -108,7 +140,7 @@ pub(super) const PARTS: &[Part] = &[
     Part { target: "postgres", tests: "hazards::", when: When::Any },
     Part { target: "e2e", tests: "fleet::", when: When::Any },
     Part { target: "e2e", tests: "package::", when: When::Any },
-    Part { target: "kafka", tests: "feed::", when: When::Any },
+    Part { target: "kafka", tests: "subscription::", when: When::Any },
     Part { target: "e2e", tests: "soak::", when: When::Any },
     Part { target: "e2e", tests: "failover::", when: When::Any },
     Part { target: "presets", tests: "campaign::", when: When::Any },
@@ -117,8 +149,21 @@ pub(super) const PARTS: &[Part] = &[
 ];
 
 /// Targets whose other tests start before those of the rest.
-pub(super) const LONG: &[&str] =
-    &["rabbitmq", "cli", "relay", "kafka", "presets", "conformance", "postgres", "sqlite", "nats", "schedules", "e2e"];
+pub(super) const LONG: &[&str] = &[
+    "rabbitmq",
+    "cli",
+    "relay",
+    "kafka",
+    "presets",
+    "simulation",
+    "testbed",
+    "postgres",
+    "sqlite",
+    "nats",
+    "schedules",
+    "client-packages",
+    "e2e",
+];
 
 /// What these packages need of servers, in the order they start.
 pub(super) fn servers(packages: &[String]) -> Vec<&'static str> {

@@ -7,15 +7,15 @@ use std::io;
 use std::time::Duration;
 
 use super::jobs::Done;
-use super::{Ground, plan};
+use super::{TestRun, plan};
 
-/// Lines of a failed program's output that are printed.
-const LINES: usize = 120;
+/// Lines of a failed program's output that are printed, from its beginning and from its end.
+const LINES: usize = 60;
 const PAGE: &str = "CONTRIBUTING.md";
 const BEGIN: &str = "<!-- written by ./run test --record -->";
 const END: &str = "<!-- until here -->";
 
-pub(super) fn print(done: &[Done], ground: &Ground, building: Duration, all: Duration) {
+pub(super) fn print(done: &[Done], run: &TestRun, building: Duration, all: Duration) {
     let failed: Vec<&Done> = done.iter().filter(|done| !done.passed).collect();
     for done in &failed {
         let output = fs::read_to_string(&done.output).unwrap_or_default();
@@ -23,8 +23,13 @@ pub(super) fn print(done: &[Done], ground: &Ground, building: Duration, all: Dur
         let told = output.find("\nfailures:\n").map_or(output.as_str(), |at| &output[at..]);
         let lines: Vec<&str> = told.lines().collect();
         println!("\n--- {}", done.name);
-        for line in &lines[lines.len().saturating_sub(LINES)..] {
-            println!("{line}");
+        // The first failure says most; the last lines name all of them.
+        if lines.len() > 2 * LINES {
+            print_lines(&lines[..LINES]);
+            println!("… {} lines …", lines.len() - 2 * LINES);
+            print_lines(&lines[lines.len() - LINES..]);
+        } else {
+            print_lines(&lines);
         }
         println!("all of its output: {}", done.output.display());
         if let Some(package) = &done.package {
@@ -33,8 +38,8 @@ pub(super) fn print(done: &[Done], ground: &Ground, building: Duration, all: Dur
             println!("again: ./run test {}{exactly}{tests}", package.trim_start_matches("postroom-"));
         }
     }
-    if !failed.is_empty() && ground.own_servers.is_some() {
-        println!("\nwhat the servers wrote: {}", ground.folder.join("servers").display());
+    if !failed.is_empty() && run.own_servers.is_some() {
+        println!("\nwhat the servers wrote: {}", run.folder.join("servers").display());
     }
     let (tests, busy) = done.iter().fold((0, 0.0), |(tests, busy), done| (tests + done.tests, busy + done.seconds));
     let (built, all) = (building.as_secs(), all.as_secs());
@@ -43,6 +48,12 @@ pub(super) fn print(done: &[Done], ground: &Ground, building: Duration, all: Dur
         done.len(),
         failed.len()
     );
+}
+
+fn print_lines(lines: &[&str]) {
+    for line in lines {
+        println!("{line}");
+    }
 }
 
 /// Writes the table of packages, servers and seconds.

@@ -1,29 +1,29 @@
-//! `postroom adopt TABLE`: an outbox table that is there already as a layout. The file goes to stdout, what is to be said about it
+//! `postroom adopt TABLE`: inspects an existing outbox table and prints a mapping for it. The file goes to stdout, the report
 //! to stderr. Changes nothing.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use postroom_adopt::{self as adopt, AdoptError, Adoption, Asked, Rehearsal};
 use postroom_core::units::{format_duration, parse_duration};
-use postroom_server::adopt::{self, AdoptError, Adoption, Asked, Rehearsal};
 use postroom_server::config::Sources;
 
 use crate::app::App;
-use crate::args::{StoreArg, help};
 use crate::exit::{Exit, Failed, Outcome, Problem};
+use crate::options::{StoreArg, help};
 use crate::output::{Table, count, dash, note, plain, print};
 
-/// Look at an outbox table that is there already, and print the layout to adopt it with; changes nothing
+/// Inspect an existing outbox table and print a configuration that adopts it; changes nothing
 #[derive(Debug, clap::Args)]
-#[command(after_help = help!(store: "postroom adopt event_outbox >> postroom.toml", "postroom adopt shop.outbox --set event.type=topic --watch 10s", "postroom adopt event_outbox -o json"))]
+#[command(after_help = help!(adopt: "postroom adopt event_outbox >> postroom.toml", "postroom adopt shop.outbox --set event.type=topic --watch 10s", "postroom adopt event_outbox -o json"))]
 pub(crate) struct AdoptArgs {
-    /// The table; with its schema if it is not in the search path, odd names in double quotes
+    /// Name of the table; with its schema if it is not in the search path, and special names in double quotes
     #[arg(value_name = "TABLE")]
     table: String,
-    /// A key of the layout that you know better; may be repeated
+    /// Value of a mapping key, instead of the detected one; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = setting)]
     set: Vec<(String, String)>,
-    /// How long to watch whether somebody else still changes rows
+    /// How long to watch for other programs that still change rows
     #[arg(long, value_name = "DURATION", default_value = "3s", value_parser = parse_duration)]
     watch: Duration,
     #[command(flatten)]
@@ -46,7 +46,7 @@ pub(crate) async fn run(app: &App, args: &AdoptArgs) -> Outcome {
     } else {
         app.global.output.one(&found, String::new)?;
     }
-    Ok(Exit::Done)
+    Ok(if found.dry_run_failed.is_some() { Exit::CheckFailed } else { Exit::Done })
 }
 
 impl From<AdoptError> for Failed {
@@ -67,7 +67,7 @@ impl From<AdoptError> for Failed {
     }
 }
 
-/// What is to be said about it, for people.
+/// Renders the report for people.
 fn report(found: &Adoption) -> String {
     let mut text = format!("\n{} in store {}:\n", found.table, found.store);
     let mut keys = Table::new(&["key", "value", "sure", "why"], &[]);
@@ -93,7 +93,7 @@ fn report(found: &Adoption) -> String {
     }
     line("index", &indexes(found));
     for statement in &found.index.create {
-        line("  run it yourself", statement);
+        line("  create it yourself", statement);
     }
     for said in others(found) {
         line(said.0, &said.1);
@@ -107,9 +107,14 @@ fn report(found: &Adoption) -> String {
             let _ = write!(text, "\n{}", events(run));
         }
     }
-    text.push_str(
-        "\nnext: put the destination into the route's `to`, stop the old dispatcher, then `postroom relay run`",
-    );
+    text.push_str(match (&found.dry_run_failed, found.needs_route) {
+        (Some(_), _) => "\nnext: correct the mapping with --set, or in the file, until the dry run works",
+        (None, true) => {
+            "\nnext: choose one destination in the file and remove the comment signs, stop the old dispatcher, then run \
+             `postroom relay run`"
+        }
+        (None, false) => "\nnext: stop the old dispatcher, then run `postroom relay run`",
+    });
     text
 }
 
@@ -121,7 +126,7 @@ fn indexes(found: &Adoption) -> String {
                 "{index} finds pending rows, but each poll sorts all of them: a large backlog is read again and again"
             )
         }
-        (None, _) => "none leads to pending rows: each poll reads the whole table".to_owned(),
+        (None, _) => "no index finds pending rows: each poll reads the whole table".to_owned(),
     }
 }
 
@@ -131,7 +136,7 @@ fn others(found: &Adoption) -> Vec<(&'static str, String)> {
         return vec![("others", format!("rows could not be compared; the server counted no change within {time}"))];
     }
     if seen.is_quiet() {
-        return vec![("others", format!("nobody else changed rows within {time}"))];
+        return vec![("others", format!("no other session changed rows within {time}"))];
     }
     let counts = [
         (seen.changed, "pending row was changed"),
@@ -165,7 +170,12 @@ fn dry_run(run: &Rehearsal) -> String {
         run.took.as_secs_f64() * 1e3
     );
     if run.unreadable > 0 {
-        let _ = write!(text, "; {} hold no event and would be dead letters", count(run.unreadable, "row"));
+        let would = if run.unreadable == 1 {
+            "holds no event and would be a dead letter"
+        } else {
+            "hold no event and would be dead letters"
+        };
+        let _ = write!(text, "; {} {would}", count(run.unreadable, "row"));
     }
     if run.not_json > 0 {
         let _ = write!(text, "; {} with a payload that is no JSON, which is sent as it is", count(run.not_json, "row"));

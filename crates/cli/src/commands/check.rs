@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use postroom_core::RouteState;
 use postroom_core::units::{format_duration, parse_duration};
-use postroom_core::view::RouteStatus;
+use postroom_server::status::RouteLine;
 use serde_json::json;
 
 use crate::app::App;
-use crate::args::help;
 use crate::commands::status;
 use crate::exit::{Exit, Failed, Outcome};
+use crate::options::help;
 use crate::output::count;
 use crate::suggest;
 
-/// Say in one line whether deliveries are in time, for a monitoring system
+/// Check that deliveries are on time, and print one line for a monitoring system
 #[derive(Debug, clap::Args)]
 #[command(after_help = help!(monitor:
     "postroom check",
@@ -22,10 +22,10 @@ use crate::suggest;
     "postroom check --route orders --route mailer",
 ))]
 pub(crate) struct CheckArgs {
-    /// A warning when a delivery has been due for longer
+    /// Lag of the oldest due delivery from which the result is a warning
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
     warn: Duration,
-    /// Critical when a delivery has been due for longer
+    /// Lag of the oldest due delivery from which the result is critical
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = parse_duration)]
     crit: Duration,
     /// Only this route; may be repeated
@@ -33,7 +33,7 @@ pub(crate) struct CheckArgs {
     routes: Vec<String>,
 }
 
-/// As monitoring plug-ins say it.
+/// Level of a result, as defined for monitoring plug-ins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
     Ok,
@@ -52,7 +52,7 @@ impl Level {
         }
     }
 
-    /// The same numbers mean something else elsewhere; here they are the convention of plug-ins.
+    /// Returns the exit code of the convention of plug-ins, which differs from the codes of other commands.
     fn exit(self) -> Exit {
         match self {
             Self::Ok => Exit::Done,
@@ -76,13 +76,13 @@ pub(crate) async fn run(app: &App, args: &CheckArgs) -> Outcome {
     Ok(level.exit())
 }
 
-async fn looked(app: &App, args: &CheckArgs) -> Result<Vec<RouteStatus>, Failed> {
+async fn looked(app: &App, args: &CheckArgs) -> Result<Vec<RouteLine>, Failed> {
     if args.warn > args.crit {
         let (warn, crit) = (format_duration(args.warn), format_duration(args.crit));
         let message = format!("--warn {warn} is longer than --crit {crit}");
         return Err(Failed::new(Exit::Usage, message, "choose the shorter one for --warn"));
     }
-    let report = status::collect(&app.config()?, None).await;
+    let report = status::collect(&app.config_with_stores()?, None).await;
     let known: Vec<String> = report.routes.iter().map(|route| route.route.clone()).collect();
     if let Some(unknown) = args.routes.iter().find(|name| !known.contains(name)) {
         return Err(suggest::unknown("route", unknown, &known, "`postroom route ls` lists them"));
@@ -90,10 +90,15 @@ async fn looked(app: &App, args: &CheckArgs) -> Result<Vec<RouteStatus>, Failed>
     Ok(report.routes.into_iter().filter(|route| args.routes.is_empty() || args.routes.contains(&route.route)).collect())
 }
 
-/// The worst there is, in words, with what each route is measured by.
-fn judge(routes: &[RouteStatus], args: &CheckArgs) -> (Level, String, Vec<RouteStatus>) {
-    let of = |route: &RouteStatus| {
-        let oldest = Duration::try_from_secs_f64(route.oldest_due_seconds).unwrap_or_default();
+/// Reports whether the store answered, and does not know whether a delivery is due.
+fn is_unknown(route: &RouteLine) -> bool {
+    route.due.is_none() && route.due_estimated
+}
+
+/// Returns the worst level, its message, and the routes it was measured on.
+fn judge(routes: &[RouteLine], args: &CheckArgs) -> (Level, String, Vec<RouteLine>) {
+    let of = |route: &RouteLine| {
+        let oldest = Duration::try_from_secs_f64(route.oldest_due_seconds.unwrap_or(0.0)).unwrap_or_default();
         match route.state {
             RouteState::Down | RouteState::Halted | RouteState::CountsDiffer => Level::Critical,
             _ if oldest > args.crit => Level::Critical,
@@ -103,29 +108,39 @@ fn judge(routes: &[RouteStatus], args: &CheckArgs) -> (Level, String, Vec<RouteS
             | RouteState::HalfOpen
             | RouteState::Slowed
             | RouteState::Orphan => Level::Warning,
-            _ if oldest > args.warn => Level::Warning,
+            // Somebody may have forgotten it.
+            RouteState::Paused if route.due > Some(0) => Level::Warning,
+            _ if oldest > args.warn || is_unknown(route) => Level::Warning,
             _ => Level::Ok,
         }
     };
     let Some(level) = routes.iter().map(of).max() else {
         return (Level::Unknown, "there is no route".to_owned(), Vec::new());
     };
-    let words = |route: &RouteStatus| {
+    let words = |route: &RouteLine| {
         let mut words = route.route.clone();
         if route.state != RouteState::Running {
             words = format!("{words} {}", route.state.as_str().replace('_', " "));
         }
-        if route.oldest_due_seconds > args.warn.as_secs_f64() {
-            words = format!("{words} due for {:.1} s", route.oldest_due_seconds);
+        if is_unknown(route) {
+            words.push_str(": not known whether a delivery is due");
+        }
+        if let (RouteState::Paused, Some(due)) = (route.state, route.due) {
+            words = format!("{words} with {due} due");
+        }
+        if let Some(oldest) = route.oldest_due_seconds.filter(|oldest| *oldest > args.warn.as_secs_f64()) {
+            words = format!("{words} due for {oldest:.1} s");
         }
         words
     };
     let said: Vec<String> = routes.iter().filter(|route| of(route) == level && level != Level::Ok).map(words).collect();
-    let in_time = || format!("{} in time", count(routes.len() as u64, "route"));
-    let said = if said.is_empty() { in_time() } else { said.join(", ") };
-    let measure = |route: &RouteStatus| {
+    let on_time = || format!("{} on time", count(routes.len() as u64, "route"));
+    let said = if said.is_empty() { on_time() } else { said.join(", ") };
+    let measure = |route: &RouteLine| {
         let (warn, crit) = (args.warn.as_secs_f64(), args.crit.as_secs_f64());
-        format!("'{}'={:.3}s;{warn};{crit};0", route.route, route.oldest_due_seconds)
+        // `U` is a value that could not be found out.
+        let oldest = route.oldest_due_seconds.map_or_else(|| "U".to_owned(), |oldest| format!("{oldest:.3}s"));
+        format!("'{}'={oldest};{warn};{crit};0", route.route)
     };
     let measures: Vec<String> = routes.iter().map(measure).collect();
     (level, format!("{said} | {}", measures.join(" ")), routes.to_vec())
@@ -133,18 +148,19 @@ fn judge(routes: &[RouteStatus], args: &CheckArgs) -> (Level, String, Vec<RouteS
 
 #[cfg(test)]
 mod tests {
-    use postroom_core::RouteDefinition;
+    use postroom_core::RouteSpec;
     use postroom_server::status::unasked;
 
     use super::*;
 
     fn judged(routes: &[(&str, RouteState, f64)]) -> (i32, String) {
         let args = CheckArgs { warn: Duration::from_secs(30), crit: Duration::from_mins(5), routes: Vec::new() };
-        let routes: Vec<RouteStatus> = routes
+        let routes: Vec<RouteLine> = routes
             .iter()
-            .map(|(name, state, oldest)| RouteStatus {
-                oldest_due_seconds: *oldest,
-                ..unasked("main", &RouteDefinition::new(*name), *state, "")
+            .map(|(name, state, oldest)| RouteLine {
+                oldest_due_seconds: (*state != RouteState::Down).then_some(*oldest),
+                due: Some(if *oldest > 0.0 { 3 } else { 0 }),
+                ..unasked("main", &RouteSpec::new(*name), *state, "")
             })
             .collect();
         let (level, said, _) = judge(&routes, &args);
@@ -156,10 +172,11 @@ mod tests {
         use RouteState::{BreakerOpen, Down, HalfOpen, Paused, Running, Slowed};
         for (routes, code, said) in [
             (
-                &[("a", Running, 0.0), ("b", Paused, 3.0)][..],
+                &[("a", Running, 0.0), ("b", Paused, 0.0)][..],
                 0,
-                "OK - 2 routes in time | 'a'=0.000s;30;300;0 'b'=3.000s;30;300;0",
+                "OK - 2 routes on time | 'a'=0.000s;30;300;0 'b'=0.000s;30;300;0",
             ),
+            (&[("a", Paused, 3.0)], 1, "WARNING - a paused with 3 due | 'a'=3.000s;30;300;0"),
             (
                 &[("a", Running, 31.0), ("b", Running, 0.0)],
                 1,
@@ -174,7 +191,7 @@ mod tests {
                 2,
                 "CRITICAL - b due for 301.5 s | 'a'=31.000s;30;300;0 'b'=301.500s;30;300;0",
             ),
-            (&[("a", Down, 0.0)], 2, "CRITICAL - a down | 'a'=0.000s;30;300;0"),
+            (&[("a", Down, 0.0)], 2, "CRITICAL - a down | 'a'=U;30;300;0"),
             (&[], 3, "UNKNOWN - there is no route"),
         ] {
             assert_eq!(judged(routes), (code, said.to_owned()));

@@ -2,17 +2,18 @@
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
-use postroom_core::view::Level;
+use postroom_core::Level;
 use postroom_server::config;
-use postroom_server::online;
+use postroom_server::preflight;
 use serde_json::json;
 
 use crate::app::App;
-use crate::args::help;
 use crate::commands::finding;
 use crate::exit::{Exit, Failed, Outcome};
+use crate::options::help;
 use crate::output::{Table, count, note, print, print_lines};
 
 /// Write, check and show the configuration
@@ -21,21 +22,21 @@ pub(crate) enum ConfigCommand {
     /// Write a commented configuration to ./postroom.toml, or to --config FILE
     #[command(after_help = help!(plain: "postroom config init", "postroom config init --config /etc/postroom/config.toml"))]
     Init,
-    /// Say everything that is wrong with the configuration
+    /// Check the configuration and report every error
     #[command(after_help = help!(online: "postroom config check", "postroom config check --online"))]
     Check {
-        /// Also connect to every store and destination, and look for what they need there; nothing is sent
+        /// Connect to every store and destination, and check that everything they need exists; nothing is sent
         #[arg(long)]
         online: bool,
     },
-    /// Show every value in force; passwords never
+    /// Show the values in force, without passwords
     #[command(after_help = help!(plain: "postroom config show --origin", "postroom config show -o json"))]
     Show {
-        /// Say where each value came from
+        /// Show the origin of each value
         #[arg(long)]
         origin: bool,
     },
-    /// Print the JSON Schema of the configuration, for editors and checks elsewhere
+    /// Print the JSON Schema of the configuration file, for editors and validators
     #[command(after_help = help!(plain: "postroom config schema > postroom.schema.json"))]
     Schema,
 }
@@ -63,12 +64,13 @@ fn init(app: &App) -> Outcome {
     let written = OpenOptions::new()
         .write(true)
         .create_new(true)
+        .mode(0o600)
         .open(&path)
         .and_then(|mut file| file.write_all(text.as_bytes()));
     match written {
         Ok(()) => {}
         Err(e) if e.kind() == ErrorKind::AlreadyExists => {
-            let message = format!("{} is there already; it was not changed", path.display());
+            let message = format!("{} already exists; the file was not changed", path.display());
             return Err(Failed::new(Exit::Refused, message, "remove it first, or name another file with --config"));
         }
         Err(e) => {
@@ -79,28 +81,28 @@ fn init(app: &App) -> Outcome {
     let answer = json!({ "file": path });
     app.global.output.one(&answer, || format!("wrote {}", path.display()))?;
     if app.is_table() {
-        note("next: set a store's url in it, then `postroom store migrate up`")?;
+        note("next: set the url of a store in this file, then run `postroom store migrate up`")?;
     }
     Ok(Exit::Done)
 }
 
 async fn check(app: &App, online: bool) -> Outcome {
-    let config = app.config()?;
-    let found = if online { Some(online::check(&config).await) } else { None };
-    let works = found.iter().flatten().all(|found| found.level != Level::Problem);
+    let config = app.config_with_stores()?;
+    if config.routes.is_empty() {
+        let hint = "add a [[route]]; `postroom config init` shows how. A program that registers its own routes needs none here";
+        return Err(Failed::new(Exit::Usage, "no route is configured, so a relay would deliver nothing", hint));
+    }
+    let found = if online { preflight::check(&config).await } else { preflight::warnings(&config) };
+    let works = found.iter().all(|found| found.level != Level::Problem);
     let stores: Vec<&str> = config.stores.iter().map(|s| s.name.as_str()).collect();
     let routes: Vec<&str> = config.routes.iter().map(|r| r.definition.name.as_str()).collect();
-    let mut answer = json!({ "ok": works, "file": config.file, "stores": stores, "routes": routes });
-    if let (Some(found), Some(object)) = (&found, answer.as_object_mut()) {
-        object.insert("findings".to_owned(), json!(found));
-    }
+    let answer = json!({ "ok": works, "file": config.file, "stores": stores, "routes": routes, "findings": found });
     app.global.output.one(&answer, || {
-        let file =
-            config.file.as_ref().map_or_else(|| "no file, only defaults".to_owned(), |f| f.display().to_string());
+        let file = config.file.as_ref().map_or_else(|| "the configuration".to_owned(), |f| f.display().to_string());
         let (stores, routes) = (count(stores.len() as u64, "store"), count(routes.len() as u64, "route"));
         let well = if works { "is fine" } else { "has no mistakes, but not all of it would work" };
         let file = format!("{file} {well}: {stores}, {routes}");
-        found.iter().flatten().fold(file, |text, found| format!("{text}\n{}", finding::line(found)))
+        found.iter().fold(file, |text, found| format!("{text}\n{}", finding::line(found)))
     })?;
     Ok(if works { Exit::Done } else { Exit::CheckFailed })
 }

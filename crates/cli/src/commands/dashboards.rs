@@ -1,4 +1,4 @@
-//! `postroom dashboards export`: what Grafana and Prometheus import.
+//! `postroom dashboards export`: writes dashboards and alert rules for Grafana and Prometheus.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,21 +7,21 @@ use postroom_server::dashboards;
 use serde_json::json;
 
 use crate::app::App;
-use crate::args::help;
 use crate::exit::{Exit, Failed, Outcome};
+use crate::options::help;
 use crate::output::Table;
 
-/// Write dashboards for Grafana and alert rules for Prometheus
+/// Export dashboards for Grafana and alert rules for Prometheus
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum DashboardsCommand {
     Export(ExportArgs),
 }
 
-/// Write them into a folder; files of these names are replaced
+/// Write Grafana dashboards and Prometheus alert rules into a folder, replacing files of the same names
 #[derive(Debug, clap::Args)]
 #[command(after_help = help!(plain: "postroom dashboards export", "postroom dashboards export --dir monitoring"))]
 pub(crate) struct ExportArgs {
-    /// The folder; made if it is not there
+    /// Folder to write into, created if missing
     #[arg(long, default_value = ".", value_name = "DIR")]
     dir: PathBuf,
 }

@@ -1,25 +1,26 @@
 //! `postroom dead`: deliveries that were given up; look, send again, or let go.
 
-use postroom_core::view::{Affected, DeliveryRow, ReplayKind};
-use postroom_core::{DEAD_GROUPED_MAX, ReplayOrder};
+use postroom_admin::ReplayOrder;
+use postroom_admin::view::{Affected, ReplayKind};
+use postroom_core::DeliveryState;
 
 use crate::actor::actor;
 use crate::app::App;
-use crate::args::{Reason, StoreArg, help};
-use crate::commands::event::{find, render};
+use crate::commands::event::{self, find, render};
 use crate::commands::replay::How;
-use crate::commands::which::WhichDead;
-use crate::commands::{preview, replays};
+use crate::commands::which::{Extent, WhichFailed};
+use crate::commands::{compare, delivery, preview, replays};
 use crate::confirm::confirm_many;
 use crate::exit::{Exit, Failed, Outcome};
-use crate::output::{Table, dash, note};
-use crate::when;
+use crate::options::{Reason, StoreArg, help};
+use crate::output::{note, shell};
 
-/// Look at dead letters, send them again, or let them go
+/// List, group, compare, replay and discard dead letters
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum DeadCommand {
     Ls(LsArgs),
     Groups(GroupsArgs),
+    Compare(compare::CompareArgs),
     Show(ShowArgs),
     Replay(ReplayDeadArgs),
     Discard(DiscardArgs),
@@ -30,45 +31,45 @@ pub(crate) enum DeadCommand {
 #[command(after_help = help!(store: "postroom dead ls", "postroom dead ls --route mailer --code exec.timeout -o json"))]
 pub(crate) struct LsArgs {
     #[command(flatten)]
-    which: WhichDead,
-    /// Most dead letters
+    which: WhichFailed,
+    /// Maximum number of dead letters
     #[arg(long, value_name = "N", default_value_t = 50)]
     limit: usize,
-    /// Only those after this position: the next page
+    /// Only dead letters after this position, for the next page
     #[arg(long, value_name = "POSITION", default_value_t = 0)]
     after: i64,
     #[command(flatten)]
     store: StoreArg,
 }
 
-/// Count dead letters by route, code and type: what died of the same is one line
+/// Group dead letters by route, code and cause, and count them by event type and tenant
 #[derive(Debug, clap::Args)]
 #[command(after_help = help!(store: "postroom dead groups", "postroom dead groups --route mailer -o json"))]
 pub(crate) struct GroupsArgs {
     #[command(flatten)]
-    which: WhichDead,
-    /// Most groups
+    which: WhichFailed,
+    /// Maximum number of groups
     #[arg(long, value_name = "N", default_value_t = 50)]
     limit: usize,
     #[command(flatten)]
     store: StoreArg,
 }
 
-/// Show why an event became a dead letter: every try on every route that gave it up
+/// Show why an event became a dead letter: every attempt on every route that gave up on it
 #[derive(Debug, clap::Args)]
 #[command(after_help = help!(store: "postroom dead show 0199a3f2-7c1e-7d3a-9b58-6f2f0f6f1c11"))]
 pub(crate) struct ShowArgs {
-    /// The event's id
+    /// Id of the event, or a prefix of at least 8 characters that no other id has
     #[arg(value_name = "ID")]
     id: String,
-    /// Show the payload too
+    /// Show the payload, too
     #[arg(long)]
     payload: bool,
     #[command(flatten)]
     store: StoreArg,
 }
 
-/// Make dead letters due again, with their attempts back at 0 and the same ids
+/// Replay dead letters with the same ids; their attempts start at 0 again
 #[derive(Debug, clap::Args)]
 #[command(after_help = help!(replay:
     "postroom dead replay --route mailer --dry-run",
@@ -77,7 +78,9 @@ pub(crate) struct ShowArgs {
 ))]
 pub(crate) struct ReplayDeadArgs {
     #[command(flatten)]
-    which: WhichDead,
+    which: WhichFailed,
+    #[command(flatten)]
+    extent: Extent,
     #[command(flatten)]
     how: How,
     #[command(flatten)]
@@ -86,7 +89,7 @@ pub(crate) struct ReplayDeadArgs {
     store: StoreArg,
 }
 
-/// Remove dead letters for good; their keys go on
+/// Discard dead letters permanently, and unblock the keys that wait for them
 #[derive(Debug, clap::Args)]
 #[command(after_help = help!(ask:
     "postroom dead discard --route mailer --type 'test.*' --dry-run",
@@ -94,7 +97,9 @@ pub(crate) struct ReplayDeadArgs {
 ))]
 pub(crate) struct DiscardArgs {
     #[command(flatten)]
-    which: WhichDead,
+    which: WhichFailed,
+    #[command(flatten)]
+    extent: Extent,
     #[command(flatten)]
     reason: Reason,
     #[command(flatten)]
@@ -103,117 +108,76 @@ pub(crate) struct DiscardArgs {
 
 pub(crate) async fn run(app: &App, command: DeadCommand) -> Outcome {
     match command {
-        DeadCommand::Ls(args) => ls(app, &args).await,
-        DeadCommand::Groups(args) => groups(app, &args).await,
+        DeadCommand::Ls(args) => {
+            delivery::ls(app, &[DeliveryState::Dead], &args.which, (args.after, args.limit), &args.store).await
+        }
+        DeadCommand::Groups(args) => {
+            delivery::groups(app, &[DeliveryState::Dead], &args.which, args.limit, &args.store).await
+        }
+        DeadCommand::Compare(args) => compare::run(app, &args).await,
         DeadCommand::Show(args) => show(app, &args).await,
         DeadCommand::Replay(args) => replay(app, &args).await,
         DeadCommand::Discard(args) => discard(app, &args).await,
     }
 }
 
-async fn ls(app: &App, args: &LsArgs) -> Outcome {
-    let config = app.config()?;
-    let opened = app.open(&config, &args.store).await?;
-    args.which.deliveries.check(&opened).await?;
-    let rows = opened.desk().dead(&args.which.selection(), args.after, args.limit).await?;
-    app.global.output.list(&rows, || table(&rows))?;
-    if let Some(last) = rows.last().filter(|_| rows.len() >= args.limit && app.is_table()) {
-        note(&format!("there may be more: --after {}", last.position))?;
-    }
-    Ok(Exit::Done)
-}
-
-fn table(rows: &[DeliveryRow]) -> Table {
-    let columns = ["position", "route", "type", "key", "attempts", "since", "code", "error", "id"];
-    let mut table = Table::new(&columns, &[0, 4]);
-    for row in rows {
-        table.row([
-            row.position.to_string(),
-            row.route.clone(),
-            row.event_type.clone(),
-            dash(row.key.as_ref()),
-            row.attempts.to_string(),
-            when::seconds(row.since),
-            dash(row.code.as_ref()),
-            dash(row.error.as_ref()),
-            row.id.clone(),
-        ]);
-    }
-    table
-}
-
-async fn groups(app: &App, args: &GroupsArgs) -> Outcome {
-    let config = app.config()?;
-    let opened = app.open(&config, &args.store).await?;
-    args.which.deliveries.check(&opened).await?;
-    let groups = opened.desk().dead_groups(&args.which.selection(), args.limit).await?;
-    app.global.output.list(&groups, || {
-        let columns = ["count", "keys", "route", "code", "type", "first", "last", "error", "sample"];
-        let mut table = Table::new(&columns, &[0, 1]);
-        for group in &groups {
-            table.row([
-                group.count.to_string(),
-                group.keys.to_string(),
-                group.route.clone(),
-                dash(group.code.as_ref()),
-                group.event_type.clone(),
-                when::seconds(group.first_at),
-                when::seconds(group.last_at),
-                dash(group.error.as_ref()),
-                group.sample.clone(),
-            ]);
-        }
-        table
-    })?;
-    if app.is_table() && groups.iter().map(|group| group.count).sum::<u64>() >= DEAD_GROUPED_MAX {
-        note(&format!("of the newest {DEAD_GROUPED_MAX} dead letters; there may be more"))?;
-    }
-    Ok(Exit::Done)
-}
-
 async fn show(app: &App, args: &ShowArgs) -> Outcome {
     let config = app.config()?;
-    let desk = app.open(&config, &args.store).await?.desk();
-    let mut timeline = find(&*desk, &args.id, args.payload).await?;
+    let admin = app.open(&config, &args.store).await?.admin();
+    let mut timeline = find(&*admin, &args.id, args.payload).await?;
     timeline.routes.retain(|route| route.state == "dead");
     if timeline.routes.is_empty() {
-        let message = format!("event {:?} is no dead letter on any route", args.id);
-        return Err(Failed::new(Exit::Failed, message, format!("see where it is: `postroom event show {}`", args.id)));
+        let id = &timeline.event.id;
+        let message = format!("event {id:?} is not a dead letter on any route");
+        return Err(Failed::new(
+            Exit::Failed,
+            message,
+            format!("see where it is: `postroom event show {}`", shell(id)),
+        ));
     }
-    app.global.output.one(&timeline, || render(&timeline))?;
+    let causes = event::causes(&*admin, &timeline).await;
+    app.global.output.one(&timeline, || render(&timeline, &causes))?;
     Ok(Exit::Done)
 }
 
 async fn replay(app: &App, args: &ReplayDeadArgs) -> Outcome {
+    args.extent.check(&args.which.selection())?;
     let config = app.config()?;
     let opened = app.open(&config, &args.store).await?;
-    args.which.deliveries.check(&opened).await?;
-    let (desk, which, actor) = (opened.desk(), args.which.selection(), actor(&args.reason));
-    let preview = desk.preview_replay(ReplayKind::Dead, &which, config.retention.inbox).await?;
-    if !go_on(app, &preview, "replay", "Replay")? {
+    let which = args.which.resolve(&opened).await?;
+    let (admin, actor) = (opened.admin(), actor(&args.reason));
+    let preview = admin.preview_replay(ReplayKind::Dead, &which, config.retention.inbox).await?;
+    if !go_on(app, &preview, &args.extent, "replay", "Replay")? {
         return Ok(Exit::Done);
     }
     let total = preview.deliveries;
     let order = ReplayOrder { what: ReplayKind::Dead, which, rate: args.how.rate, allow_duplicates: false, total };
-    replays::begin(app, &*desk, &order, preview, &actor, args.how.detach).await
+    replays::begin(app, &*admin, &order, preview, &actor, args.how.detach).await
 }
 
 async fn discard(app: &App, args: &DiscardArgs) -> Outcome {
+    args.extent.check(&args.which.selection())?;
     let config = app.config()?;
     let opened = app.open(&config, &args.store).await?;
-    args.which.deliveries.check(&opened).await?;
-    let (desk, which, actor) = (opened.desk(), args.which.selection(), actor(&args.reason));
-    let preview = desk.discard_dead(&which, true, &actor).await?;
-    if !go_on(app, &preview, "discard", "Discard, for good,")? {
+    let which = args.which.resolve(&opened).await?;
+    let (admin, actor) = (opened.admin(), actor(&args.reason));
+    let preview = admin.discard_dead(&which, true, &actor).await?;
+    if !go_on(app, &preview, &args.extent, "discard", "Discard, for good,")? {
         return Ok(Exit::Done);
     }
-    let done = desk.discard_dead(&which, false, &actor).await?;
+    let done = admin.discard_dead(&which, false, &actor).await?;
     app.global.output.one(&done, || format!("discarded {}", preview::affected(&done)))?;
     Ok(Exit::Done)
 }
 
-/// Shows what would be touched, and asks. False when there is nothing to do, or it was only to look.
-pub(crate) fn go_on(app: &App, preview: &Affected, verb: &str, question: &str) -> Result<bool, Failed> {
+/// Previews the affected deliveries and asks. Returns false if there are none, or in a dry run.
+pub(crate) fn go_on(
+    app: &App,
+    preview: &Affected,
+    extent: &Extent,
+    verb: &str,
+    question: &str,
+) -> Result<bool, Failed> {
     let what = preview::affected(preview);
     if app.global.dry_run {
         app.global.output.one(preview, || format!("would {verb} {what}"))?;
@@ -224,6 +188,6 @@ pub(crate) fn go_on(app: &App, preview: &Affected, verb: &str, question: &str) -
         return Ok(false);
     }
     note(&format!("this will {verb} {what}"))?;
-    confirm_many(&app.global, &format!("{question} {what}?"), preview.deliveries)?;
+    confirm_many(&app.global, &format!("{question} {what}?"), preview.deliveries, extent.confirm)?;
     Ok(true)
 }

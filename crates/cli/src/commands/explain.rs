@@ -1,22 +1,23 @@
 //! `postroom explain CODE`: what a code means, and what to do.
 
 use postroom_core::codes::{Code, plain};
+use postroom_server::codes;
 use serde_json::json;
 
 use crate::app::App;
-use crate::args::help;
 use crate::exit::{Exit, Outcome};
+use crate::options::help;
 use crate::output::Table;
 use crate::suggest;
 
-/// Say what a code means and what to do about it
+/// Explain what a code means and what to do about it
 #[derive(Debug, clap::Args)]
 #[command(after_help = help!(plain:
     "postroom explain kafka.timeout",
     "postroom explain",
 ))]
 pub(crate) struct ExplainArgs {
-    /// As it is printed; without one, all codes are listed
+    /// Code as it is printed; without a code, all codes are listed
     code: Option<String>,
 }
 
@@ -24,8 +25,8 @@ pub(crate) fn run(app: &App, args: &ExplainArgs) -> Outcome {
     let Some(code) = &args.code else {
         return list(app);
     };
-    let Some(known) = Code::find(code) else {
-        let known: Vec<String> = Code::all().map(|known| known.code.to_owned()).collect();
+    let Some(known) = codes::find(code) else {
+        let known: Vec<String> = codes::all().map(|known| known.code.to_owned()).collect();
         let otherwise = "`postroom explain` lists all codes; those of your own handlers are yours to explain";
         return Err(suggest::unknown("code", code, &known, otherwise));
     };
@@ -38,10 +39,10 @@ pub(crate) fn run(app: &App, args: &ExplainArgs) -> Outcome {
 }
 
 fn list(app: &App) -> Outcome {
-    let rows: Vec<_> = Code::all().map(|known| json!({ "code": known.code, "cause": plain(known.cause) })).collect();
+    let rows: Vec<_> = codes::all().map(|known| json!({ "code": known.code, "cause": plain(known.cause) })).collect();
     app.global.output.list(&rows, || {
         let mut table = Table::new(&["code", "cause"], &[]);
-        Code::all().for_each(|known| table.row([known.code.to_owned(), plain(known.cause)]));
+        codes::all().for_each(|known| table.row([known.code.to_owned(), plain(known.cause)]));
         table
     })?;
     Ok(Exit::Done)

@@ -1,42 +1,43 @@
 //! `postroom key`: keys that wait behind an event that does not get through.
 
-use postroom_core::Desk;
-use postroom_core::view::BlockedKey;
+use postroom_admin::Admin;
+use postroom_admin::view::BlockedKey;
 use serde_json::json;
 
 use crate::actor::actor;
 use crate::app::App;
-use crate::args::{Reason, StoreArg, help};
 use crate::confirm::confirm;
 use crate::exit::{Exit, Failed, Outcome};
+use crate::options::{Reason, StoreArg, help};
+use crate::output::Narrower::{Drop, Shorten, ShortenId};
 use crate::output::{Table, count, dash, note, plain};
 use crate::{suggest, when};
 
-/// Most blocked keys looked through to find one.
+/// Largest number of blocked keys searched for a key.
 const KEYS_MAX: usize = 10_000;
 
-/// Look at blocked keys and let them go on
+/// List blocked keys and unblock them
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum KeyCommand {
-    /// List keys with events waiting behind an earlier one
+    /// List blocked keys: keys whose events wait behind an earlier event
     #[command(after_help = help!(store: "postroom key ls --blocked", "postroom key ls --blocked --route mailer -o json"))]
     Ls {
-        /// Keys that wait; the only list there is
+        /// List blocked keys; this is the only list
         #[arg(long)]
         blocked: bool,
-        /// Route
+        /// Only keys of this route
         #[arg(long, value_name = "ROUTE")]
         route: Option<String>,
-        /// Most keys
+        /// Maximum number of keys
         #[arg(long, value_name = "N", default_value_t = 50)]
         limit: usize,
         #[command(flatten)]
         store: StoreArg,
     },
-    /// Let a key go on while its head keeps its own retries; order is lost for the head
+    /// Let the later events of a key overtake its head, which keeps its own retries; the head loses its order
     #[command(after_help = help!(store: "postroom key unblock order-7 --route mailer"))]
     Unblock(KeyArgs),
-    /// Give the head of a key up as a dead letter and let the key go on
+    /// Turn the head of a key into a dead letter, and deliver the later events of the key
     #[command(after_help = help!(ask:
         "postroom key skip-head order-7 --route mailer --dry-run",
         "postroom key skip-head order-7 --reason 'address is gone' --yes",
@@ -46,10 +47,10 @@ pub(crate) enum KeyCommand {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct KeyArgs {
-    /// The key
+    /// Ordering key
     #[arg(value_name = "KEY")]
     key: String,
-    /// Route [default: the only one where the key waits]
+    /// Route [default: the only route where the key is blocked]
     #[arg(long, value_name = "ROUTE")]
     route: Option<String>,
     #[command(flatten)]
@@ -64,7 +65,7 @@ pub(crate) async fn run(app: &App, command: KeyCommand) -> Outcome {
             let config = app.config()?;
             let opened = app.open(&config, &store).await?;
             opened.check_route(route.as_deref()).await?;
-            let rows = opened.desk().blocked_keys(route.as_deref(), None, limit).await?;
+            let rows = opened.admin().blocked_keys(route.as_deref(), None, limit).await?;
             app.global.output.list(&rows, || table(&rows))?;
             Ok(Exit::Done)
         }
@@ -75,17 +76,28 @@ pub(crate) async fn run(app: &App, command: KeyCommand) -> Outcome {
 
 fn table(rows: &[BlockedKey]) -> Table {
     let columns = ["route", "key", "waiting", "since", "head", "state", "attempts", "next", "code", "error"];
-    let mut table = Table::new(&columns, &[2, 6]);
+    let mut table = Table::new(&columns, &[2, 6]).narrower(&[
+        Shorten("error"),
+        Drop("attempts"),
+        ShortenId("head"),
+        Drop("since"),
+        Drop("next"),
+        Shorten("key"),
+        Drop("head"),
+        Shorten("route"),
+        Drop("error"),
+        Drop("code"),
+    ]);
     for row in rows {
         table.row([
             row.route.clone(),
             row.key.clone(),
             row.waiting.to_string(),
-            when::seconds(row.since),
+            when::listed(row.since),
             row.head_id.clone(),
             row.head_state.as_str().to_owned(),
             row.attempts.to_string(),
-            dash(row.due_at.map(when::seconds).as_ref()),
+            dash(row.due_at.map(when::listed).as_ref()),
             dash(row.code.as_ref()),
             dash(row.error.as_ref()),
         ]);
@@ -97,16 +109,21 @@ async fn unblock(app: &App, args: &KeyArgs) -> Outcome {
     let config = app.config()?;
     let opened = app.open(&config, &args.store).await?;
     opened.check_route(args.route.as_deref()).await?;
-    let desk = opened.desk();
-    let blocked = find(&*desk, args).await?;
+    let admin = opened.admin();
+    let blocked = find(&*admin, args).await?;
     let (route, key) = (&blocked.route, &blocked.key);
     if app.global.dry_run {
-        note(&format!("would let {} of key {key} on route {route} go on", count(blocked.waiting, "event")))?;
+        note(&format!(
+            "would unblock key {key} on route {route}: {} would be released",
+            count(blocked.waiting, "event")
+        ))?;
         return Ok(Exit::Done);
     }
-    let waiting = desk.unblock(route, key, &actor(&args.reason)).await?;
+    let waiting = admin.unblock(route, key, &actor(&args.reason)).await?;
     let answer = json!({ "route": route, "key": key, "unblocked": waiting });
-    app.global.output.one(&answer, || format!("{} of key {key} on route {route} go on", count(waiting, "event")))?;
+    app.global
+        .output
+        .one(&answer, || format!("unblocked key {key} on route {route}: {} released", count(waiting, "event")))?;
     Ok(Exit::Done)
 }
 
@@ -114,8 +131,8 @@ async fn skip_head(app: &App, args: &KeyArgs) -> Outcome {
     let config = app.config()?;
     let opened = app.open(&config, &args.store).await?;
     opened.check_route(args.route.as_deref()).await?;
-    let desk = opened.desk();
-    let blocked = find(&*desk, args).await?;
+    let admin = opened.admin();
+    let blocked = find(&*admin, args).await?;
     let (route, key, head) = (&blocked.route, &blocked.key, &blocked.head_id);
     let why = blocked.error.as_deref().map(|e| format!(", last error: {}", plain(e, 200))).unwrap_or_default();
     let what = format!(
@@ -131,15 +148,17 @@ async fn skip_head(app: &App, args: &KeyArgs) -> Outcome {
     }
     note(&format!("this will give up {what}"))?;
     confirm(&app.global, &format!("Give up the head of key {key}?"))?;
-    let skipped = desk.skip_head(route, key, &actor(&args.reason)).await?;
+    let skipped = admin.skip_head(route, key, &actor(&args.reason)).await?;
     let answer = json!({ "route": route, "key": key, "skipped": skipped, "waiting": blocked.waiting });
-    app.global.output.one(&answer, || format!("gave up event {skipped}; key {key} goes on"))?;
+    app.global.output.one(&answer, || {
+        format!("gave up event {skipped}, now a dead letter; later events of key {key} are delivered")
+    })?;
     Ok(Exit::Done)
 }
 
-/// The key where it waits; on one route only, or the error says on which.
-async fn find(desk: &dyn Desk, args: &KeyArgs) -> Result<BlockedKey, Failed> {
-    let all = desk.blocked_keys(args.route.as_deref(), None, KEYS_MAX).await?;
+/// Finds the route on which the key is blocked; if there are several, the error names them.
+async fn find(admin: &dyn Admin, args: &KeyArgs) -> Result<BlockedKey, Failed> {
+    let all = admin.blocked_keys(args.route.as_deref(), None, KEYS_MAX).await?;
     let known: Vec<String> = all.iter().map(|row| row.key.clone()).collect();
     let mut fits = all.into_iter().filter(|row| row.key == args.key);
     let Some(first) = fits.next() else {
@@ -149,6 +168,33 @@ async fn find(desk: &dyn Desk, args: &KeyArgs) -> Result<BlockedKey, Failed> {
     if others.is_empty() {
         return Ok(first);
     }
-    let message = format!("key {:?} waits on several routes: {}, {}", args.key, first.route, others.join(", "));
-    Err(Failed::new(Exit::Usage, message, "say which one with --route"))
+    let message = format!("key {:?} is blocked on several routes: {}, {}", args.key, first.route, others.join(", "));
+    Err(Failed::new(Exit::Usage, message, "choose one with --route"))
+}
+
+#[cfg(test)]
+mod tests {
+    use postroom_core::DeliveryState;
+
+    use super::*;
+
+    #[test]
+    fn blocked_keys_fit_every_terminal() {
+        let at = "2026-11-15T09:30:00Z".parse().unwrap();
+        let row = BlockedKey {
+            store: "main".into(),
+            route: "order-confirmations".into(),
+            key: "customer-4711-order-17".into(),
+            head_id: "0199a3f2-7c1e-7d3a-9b58-6f2f0f6f1c11".into(),
+            head_position: 120_417,
+            head_state: DeliveryState::Retrying,
+            attempts: 3,
+            code: Some("exec.error".into()),
+            error: Some("smtp 451: greylisted, try again later".into()),
+            due_at: Some(at),
+            waiting: 12,
+            since: at,
+        };
+        insta::assert_snapshot!(Table::at_widths(|| table(std::slice::from_ref(&row))));
+    }
 }

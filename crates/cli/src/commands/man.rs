@@ -4,13 +4,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use clap::CommandFactory;
 use clap_mangen::Man;
 use serde_json::json;
 
 use crate::app::App;
-use crate::args::{Cli, help};
 use crate::exit::{Exit, Failed, Outcome};
+use crate::options::help;
 use crate::output::{count, print};
 
 /// Print the manual page, or write one page per command into a folder
@@ -20,13 +19,13 @@ use crate::output::{count, print};
     "postroom man --dir /usr/local/share/man/man1",
 ))]
 pub(crate) struct ManArgs {
-    /// Write every page into this folder; it is made if it is not there
+    /// Write every page into this folder, which is created if missing
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
 
-pub(crate) fn run(app: &App, args: &ManArgs) -> Outcome {
-    let pages = pages()?;
+pub(crate) fn run(app: &App, tree: clap::Command, args: &ManArgs) -> Outcome {
+    let pages = pages(tree)?;
     let Some(dir) = &args.dir else {
         // The first is that of the program itself.
         print(pages.first().map_or("", |(_, page)| page.trim_end()))?;
@@ -51,12 +50,11 @@ fn write(dir: &Path, pages: &[(String, String)]) -> io::Result<()> {
     pages.iter().try_for_each(|(file, page)| fs::write(dir.join(file), page))
 }
 
-/// Every page with the name of its file, the parent before its children.
-fn pages() -> io::Result<Vec<(String, String)>> {
-    let mut root = Cli::command();
-    root.build();
+/// Renders every page, with the name of its file, a parent before its children.
+fn pages(mut tree: clap::Command) -> io::Result<Vec<(String, String)>> {
+    tree.build();
     let mut pages = Vec::new();
-    collect(&root, &mut pages)?;
+    collect(&tree, &mut pages)?;
     Ok(pages)
 }
 
@@ -70,5 +68,6 @@ fn collect(command: &clap::Command, pages: &mut Vec<(String, String)>) -> io::Re
     let page = page.replace(".SH EXTRA\nExamples:\n", ".SH EXAMPLES\n");
     let page = page.replace("\n\nExit codes: ", "\n.SH \"EXIT STATUS\"\n");
     pages.push((man.get_filename(), page));
-    command.get_subcommands().try_for_each(|command| collect(command, pages))
+    // `help` prints what the pages of the others say.
+    command.get_subcommands().filter(|command| command.get_name() != "help").try_for_each(|c| collect(c, pages))
 }

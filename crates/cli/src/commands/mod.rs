@@ -4,12 +4,16 @@
 pub(crate) mod adopt;
 pub(crate) mod audit;
 pub(crate) mod check;
+mod compare;
 #[cfg(feature = "manual")]
 pub(crate) mod completions;
 pub(crate) mod config;
+mod consumers;
 pub(crate) mod dashboards;
 pub(crate) mod dead;
+pub(crate) mod delivery;
 pub(crate) mod doctor;
+pub(crate) mod erase;
 pub(crate) mod event;
 pub(crate) mod explain;
 mod finding;
@@ -24,6 +28,7 @@ pub(crate) mod prune;
 pub(crate) mod relay;
 pub(crate) mod replay;
 mod replays;
+pub(crate) mod report;
 pub(crate) mod route;
 #[cfg(feature = "contracts")]
 pub(crate) mod schema;
@@ -36,7 +41,9 @@ pub(crate) mod support;
 pub(crate) mod token;
 #[cfg(feature = "top")]
 pub(crate) mod top;
+pub(crate) mod verify;
 pub(crate) mod version;
+mod watched;
 #[cfg(feature = "webhook")]
 pub(crate) mod webhook;
 mod which;

@@ -1,26 +1,26 @@
-//! `postroom preset`: the systems that can be taken over as they are.
+//! `postroom preset`: lists presets, the built-in configurations of known systems.
 
 use postroom_server::config::{PRESETS, Preset};
 use serde_json::json;
 
 use crate::app::App;
-use crate::args::help;
 use crate::exit::{Exit, Outcome};
+use crate::options::help;
 use crate::output::Table;
 use crate::suggest;
 
-/// Look at the systems that --preset takes over as they are
+/// List and print presets: built-in configurations of known systems
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum PresetCommand {
-    /// List them
+    /// List presets
     #[command(after_help = help!(plain: "postroom preset ls"))]
     Ls,
-    /// Print one as a configuration, to be copied and changed
+    /// Print a preset as a configuration file to copy and change
     #[command(after_help = help!(plain: "postroom preset show m4 > postroom.toml", "postroom preset show m4 --ddl"))]
     Show {
-        /// Its name
+        /// Name of the preset
         name: String,
-        /// Print the SQL of its tables instead
+        /// Print the SQL of the preset's tables instead
         #[arg(long)]
         ddl: bool,
     },

@@ -1,11 +1,11 @@
-//! What an operator is shown before and after something that touches many deliveries.
+//! Summary that an operator sees before and after an action on many deliveries.
 
-use postroom_core::view::Affected;
+use postroom_admin::view::Affected;
 
 use crate::output::count;
 use crate::when;
 
-/// `3 deliveries of 2 keys: orders 2, billing 1; oldest 2026-…`.
+/// Describes the affected deliveries: `3 deliveries of 2 keys: orders 2, billing 1; oldest 2026-…`.
 pub(crate) fn affected(affected: &Affected) -> String {
     let mut text = format!("{} of {}", count(affected.deliveries, "delivery"), count(affected.keys, "key"));
     let routes: Vec<String> = affected.routes.iter().map(|(route, n)| format!("{route} {n}")).collect();

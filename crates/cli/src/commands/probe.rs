@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use postroom_core::units::format_duration;
-use postroom_core::{Event, FailureKind, JSON, Outbound, new_id};
+use postroom_core::{Event, JSON, Outbound, new_id};
 use postroom_server::pulls::Pulls;
 use postroom_server::transports;
 use serde_json::json;
@@ -11,33 +11,33 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use crate::app::{self, App};
-use crate::args::StoreArg;
 use crate::exit::{Exit, Failed, Outcome};
+use crate::options::StoreArg;
 use crate::suggest;
 
-/// How long the destination may take. Longer than any transport's own time-out by default.
+/// Time-out of the destination, longer than the default time-out of any transport.
 const ANSWER_WITHIN: Duration = Duration::from_mins(1);
-/// What marks the event, so that receivers can leave it alone.
+/// Header that marks the test event, so that receivers can ignore it.
 const MARK: &str = "x-postroom-test";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct TestArgs {
-    /// The route
+    /// Name of the route
     #[arg(value_name = "ROUTE")]
     route: String,
-    /// The type of the event, for names that are made from it
+    /// Type of the test event, for destination names that are made from it
     #[arg(long = "type", default_value = "postroom.test", value_name = "TYPE")]
     event_type: String,
-    /// Its key
+    /// Key of the test event
     #[arg(long, default_value = "postroom-test", value_name = "KEY")]
     key: String,
-    /// Its tenant
+    /// Tenant of the test event
     #[arg(long, value_name = "TENANT")]
     tenant: Option<String>,
-    /// Its aggregate type
+    /// Aggregate type of the test event
     #[arg(long, value_name = "NAME")]
     aggregate_type: Option<String>,
-    /// Its payload, JSON
+    /// Payload of the test event, as JSON
     #[arg(long, default_value = r#"{"test":true}"#, value_name = "JSON")]
     payload: String,
     #[command(flatten)]
@@ -74,7 +74,7 @@ pub(crate) async fn run(app: &App, args: &TestArgs) -> Outcome {
     transport.close().await;
     match outcome {
         Ok(Some((_, Ok(receipt)))) => {
-            let receipt = receipt.0.map(String::from);
+            let receipt = receipt.place.map(String::from);
             let answer = json!({
                 "route": args.route, "to": to, "id": id, "sent": true, "receipt": receipt, "took_ms": took.as_millis(),
             });
@@ -85,7 +85,7 @@ pub(crate) async fn run(app: &App, args: &TestArgs) -> Outcome {
             Ok(Exit::Done)
         }
         Ok(Some((_, Err(failure)))) => {
-            let exit = if failure.kind == FailureKind::Unavailable { Exit::Unreachable } else { Exit::Failed };
+            let exit = if failure.kind.is_outage() { Exit::Unreachable } else { Exit::Failed };
             let message = format!("the test event did not get through to {to}: {}: {}", failure.code, failure.error);
             Err(Failed::new(exit, message, "postroom config check --online looks for what is missing"))
         }

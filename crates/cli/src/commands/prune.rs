@@ -3,12 +3,13 @@
 use postroom_core::view::Pruned;
 
 use crate::app::App;
-use crate::args::{StoreArg, help};
 use crate::confirm::confirm;
 use crate::exit::{Exit, Outcome};
+use crate::options::{StoreArg, help};
 use crate::output::{count, note};
+use crate::progress::during;
 
-/// Remove what retention says is old: settled events, tries, acceptances
+/// Remove settled events, attempts and acceptances that are older than their retention
 #[derive(Debug, clap::Args)]
 #[command(after_help = help!(ask: "postroom prune --dry-run", "postroom prune --yes"))]
 pub(crate) struct PruneArgs {
@@ -18,8 +19,8 @@ pub(crate) struct PruneArgs {
 
 pub(crate) async fn run(app: &App, args: &PruneArgs) -> Outcome {
     let config = app.config()?;
-    let desk = app.open(&config, &args.store).await?.desk();
-    let preview = desk.prune(&config.retention, true).await?;
+    let admin = app.open(&config, &args.store).await?.admin();
+    let preview = during("counting what is old enough", admin.prune(&config.retention, true)).await?;
     if app.global.dry_run {
         app.global.output.one(&preview, || format!("would remove {}", describe(&preview)))?;
         return Ok(Exit::Done);
@@ -30,7 +31,7 @@ pub(crate) async fn run(app: &App, args: &PruneArgs) -> Outcome {
     }
     note(&format!("this will remove {}", describe(&preview)))?;
     confirm(&app.global, &format!("Remove {}?", describe(&preview)))?;
-    let done = desk.prune(&config.retention, false).await?;
+    let done = during("removing what is old enough", admin.prune(&config.retention, false)).await?;
     app.global.output.one(&done, || format!("removed {}", describe(&done)))?;
     Ok(Exit::Done)
 }
@@ -41,7 +42,7 @@ fn describe(pruned: &Pruned) -> String {
         count(pruned.events, "event"),
         count(pruned.attempts, "failed try"),
         count(pruned.inbox, "acceptance"),
-        count(pruned.append_keys, "append_once word"),
+        count(pruned.append_keys, "idempotency key"),
         count(pruned.receipts, "receipt"),
     )
 }

@@ -1,4 +1,4 @@
-//! `postroom relay run`: the relay as a process. Logs on stderr; nothing else is printed.
+//! `postroom relay run`: the relay as a process. Logs on stderr; on a terminal [`watched`] adds what people want to know.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -7,9 +7,10 @@ use std::sync::Arc;
 use postroom_server::config::Config;
 #[cfg(feature = "http")]
 use postroom_server::http::{BindError, Server};
-use postroom_server::operating::Operating;
-use postroom_server::relay::{RunError, RunOptions};
+use postroom_server::monitor::Monitor;
+use postroom_server::relay::RunOptions;
 use postroom_server::reload;
+use postroom_server::run_error::RunError;
 use postroom_server::supervisor::Supervisor;
 #[cfg(feature = "http")]
 use tokio::task::JoinHandle;
@@ -17,17 +18,18 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
-use crate::args::help;
+use crate::commands::watched;
 use crate::exit::{Exit, Failed, Outcome, Problem};
+use crate::options::help;
 use crate::{log, stop};
 
-/// Run the relay
+/// Run the relay, which delivers events
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum RelayCommand {
     Run(RunArgs),
 }
 
-/// Deliver events until stopped
+/// Run a relay that delivers events until it is stopped
 #[derive(Debug, clap::Args)]
 #[command(after_help = help!(run:
     "postroom relay run --listen 127.0.0.1:7480",
@@ -35,13 +37,13 @@ pub(crate) enum RelayCommand {
     "postroom relay run --drain",
 ))]
 pub(crate) struct RunArgs {
-    /// Serve only this route; may be repeated
+    /// Route to serve; may be repeated [default: all routes]
     #[arg(long = "route", value_name = "ROUTE")]
     routes: Vec<String>,
     /// Exit when nothing is due, in flight or retrying
     #[arg(long)]
     drain: bool,
-    /// Answer health, metrics and the API here, instead of at http.listen
+    /// Serve health, metrics and the API on this address instead of http.listen
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
 }
@@ -56,26 +58,37 @@ pub(crate) async fn run(app: &App, command: RelayCommand) -> Outcome {
         return Err(Failed::new(Exit::Usage, "a relay has no dry run: it delivers", hint));
     }
     log::start(config.log)?;
+    // Handlers are programs of the same user: they are not to read our environment or memory, which hold passwords.
+    nix::sys::prctl::set_dumpable(false).map_err(std::io::Error::from)?;
     let stop = stop::on_signal()?;
-    let operating = Arc::new(Operating::new(&config));
-    log::count_dropped(operating.metrics.log_lines_dropped());
-    let health = Arc::clone(&operating.health);
+    let monitor = Arc::new(Monitor::new(&config));
+    log::count_dropped(monitor.metrics.log_lines_dropped());
+    let health = Arc::clone(&monitor.health);
     let supervisor = Supervisor::from_env(Arc::clone(&health));
     #[cfg(feature = "http")]
-    let answering = Answering::start(&config, &operating).await?;
+    let answering = Answering::start(&config, &monitor).await?;
     let told = async move {
         stop.cancelled_owned().await;
         health.stopping();
     };
-    let options = RunOptions { routes: args.routes, drain: args.drain, operating: None };
+    let mut options = RunOptions::default();
+    (options.routes, options.drain, options.allow_discard) = (args.routes, args.drain, app.global.yes);
+    let watched = log::is_watched(config.log);
+    if watched {
+        watched::hello(&config, &options.routes);
+    }
     let ended = tokio::select! {
-        ended = reload::run(config, options, Arc::clone(&operating), stop::on_reload()?, load, told) => ended,
+        ended = reload::run(config, options, Arc::clone(&monitor), stop::on_reload()?, load, told) => ended,
         never = tell(supervisor) => match never {},
+        never = watched::count(&monitor.totals), if watched => match never {},
     };
     // Answered until the end: who watches sees that it stops.
     #[cfg(feature = "http")]
     answering.end().await;
-    operating.stop().await;
+    monitor.stop().await;
+    if watched && ended.is_ok() {
+        watched::goodbye(&monitor.totals);
+    }
     ended?;
     Ok(Exit::Done)
 }
@@ -87,7 +100,7 @@ async fn tell(supervisor: Option<Supervisor>) -> Infallible {
     }
 }
 
-/// The listener, if there is one.
+/// Opens the HTTP listener, if one is configured.
 #[cfg(feature = "http")]
 struct Answering {
     server: Option<JoinHandle<()>>,
@@ -96,9 +109,9 @@ struct Answering {
 
 #[cfg(feature = "http")]
 impl Answering {
-    async fn start(config: &Config, operating: &Arc<Operating>) -> Result<Self, BindError> {
+    async fn start(config: &Config, monitor: &Arc<Monitor>) -> Result<Self, BindError> {
         let over = CancellationToken::new();
-        let server = Server::bind(config, Arc::clone(operating)).await?;
+        let server = Server::bind(config, Arc::clone(monitor)).await?;
         let server = server.map(|server| tokio::spawn(server.run(over.clone().cancelled_owned())));
         Ok(Self { server, over })
     }
@@ -139,6 +152,9 @@ impl From<RunError> for Failed {
                 let mut failed = Self::from(error.error);
                 failed.problems = vec![problem];
                 failed
+            }
+            other => {
+                Self::new(Exit::Failed, other.to_string(), "run it again with -v to see the causes").caused_by(&other)
             }
         }
     }

@@ -1,19 +1,19 @@
 //! `postroom replay`: sends settled events again, to the routes that want them. What is done to replays that are there is
 //! [`crate::commands::replays`].
 
-use postroom_core::ReplayOrder;
+use postroom_admin::ReplayOrder;
+use postroom_admin::view::ReplayKind;
 use postroom_core::units::parse_rate;
-use postroom_core::view::ReplayKind;
 
 use crate::actor::actor;
 use crate::app::App;
-use crate::args::{Reason, StoreArg, help};
 use crate::commands::dead::go_on;
 use crate::commands::replays::{self, ReplayCommand};
-use crate::commands::which::WhichDeliveries;
+use crate::commands::which::{Extent, WhichDeliveries};
 use crate::exit::{Exit, Failed, Outcome};
+use crate::options::{Reason, StoreArg, help};
 
-/// Send settled events again, with the same ids, to the routes that want them
+/// Replay settled events with the same ids to the routes that match them
 #[derive(Debug, clap::Args)]
 #[command(subcommand_precedence_over_arg = true, after_help = help!(replay:
     "postroom replay --route search --type 'order.*' --from 2h --dry-run",
@@ -26,8 +26,10 @@ pub(crate) struct ReplayArgs {
     #[command(flatten)]
     which: WhichDeliveries,
     #[command(flatten)]
+    extent: Extent,
+    #[command(flatten)]
     how: How,
-    /// Also events older than the inbox remembers: a consumer may do their work twice
+    /// Replay events older than the inbox retention, too: consumers may process them twice
     #[arg(long)]
     allow_duplicates: bool,
     #[command(flatten)]
@@ -36,13 +38,13 @@ pub(crate) struct ReplayArgs {
     store: StoreArg,
 }
 
-/// How a replay is done.
+/// Options of a replay.
 #[derive(Debug, Default, PartialEq, clap::Args)]
 pub(crate) struct How {
-    /// Deliveries per second, for instance 50/s [default: as fast as it goes]
+    /// Maximum deliveries per second, for instance 50/s [default: no limit]
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(crate) rate: Option<f64>,
-    /// Do not wait for it: a relay goes on with it
+    /// Return at once and leave the replay to a relay
     #[arg(long)]
     pub(crate) detach: bool,
 }
@@ -50,7 +52,10 @@ pub(crate) struct How {
 pub(crate) async fn run(app: &App, args: ReplayArgs) -> Outcome {
     if let Some(command) = args.command {
         // Global options may stand anywhere, which clap can only have together with those of a replay's own.
-        let nothing = args.which == WhichDeliveries::default() && args.how == How::default() && !args.allow_duplicates;
+        let nothing = args.which == WhichDeliveries::default()
+            && args.extent == Extent::default()
+            && args.how == How::default()
+            && !args.allow_duplicates;
         if !nothing || args.reason.reason.is_some() || args.store.store.is_some() {
             let message = "options of a new replay stand before a command about replays that are there";
             return Err(Failed::new(
@@ -61,11 +66,12 @@ pub(crate) async fn run(app: &App, args: ReplayArgs) -> Outcome {
         }
         return replays::run(app, command).await;
     }
+    args.extent.check(&args.which.selection())?;
     let config = app.config()?;
     let opened = app.open(&config, &args.store).await?;
-    args.which.check(&opened).await?;
-    let (desk, which, actor) = (opened.desk(), args.which.selection(), actor(&args.reason));
-    let preview = desk.preview_replay(ReplayKind::Settled, &which, config.retention.inbox).await?;
+    let which = args.which.resolve(&opened).await?;
+    let (admin, actor) = (opened.admin(), actor(&args.reason));
+    let preview = admin.preview_replay(ReplayKind::Settled, &which, config.retention.inbox).await?;
     if preview.older_than_inbox > 0 && !args.allow_duplicates && !app.global.dry_run {
         let message = format!(
             "{} of {} deliveries are older than the inbox remembers: consumers could do their work twice",
@@ -73,7 +79,7 @@ pub(crate) async fn run(app: &App, args: ReplayArgs) -> Outcome {
         );
         return Err(Failed::new(Exit::Refused, message, "narrow it with --from, or add --allow-duplicates"));
     }
-    if !go_on(app, &preview, "replay", "Replay")? {
+    if !go_on(app, &preview, &args.extent, "replay", "Replay")? {
         return Ok(Exit::Done);
     }
     let order = ReplayOrder {
@@ -83,10 +89,10 @@ pub(crate) async fn run(app: &App, args: ReplayArgs) -> Outcome {
         allow_duplicates: args.allow_duplicates,
         total: preview.deliveries,
     };
-    replays::begin(app, &*desk, &order, preview, &actor, args.how.detach).await
+    replays::begin(app, &*admin, &order, preview, &actor, args.how.detach).await
 }
 
-/// A rate, for clap.
+/// Parses a rate for clap.
 pub(crate) fn rate(text: &str) -> Result<f64, String> {
     parse_rate(text)
 }

@@ -8,36 +8,36 @@ use postroom_contracts::{Difference, Schema, compare, file_name};
 use serde_json::json;
 
 use crate::app::App;
-use crate::args::help;
 use crate::exit::{Exit, Failed, Outcome, Problem};
+use crate::options::help;
 use crate::output::{Table, count, note};
 
-/// Contracts: list them, add one, compare two
+/// List, add and compare the schemas of event payloads
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum SchemaCommand {
     /// List the schemas in force
     #[command(after_help = help!(plain: "postroom schema ls", "postroom schema ls -o json"))]
     Ls,
-    /// Put a schema into `contract.folder`; refused when it breaks what was there
+    /// Add a schema to `contract.folder`; fails if it breaks consumers of the existing one
     #[command(after_help = help!(schema: "postroom schema add order.json --type order.placed", "postroom schema add order-2.json --type order.placed --version 2"))]
     Add {
-        /// The schema: JSON, draft-07 or 2020-12
+        /// JSON Schema file, draft-07 or 2020-12
         #[arg(value_name = "FILE")]
         file: PathBuf,
-        /// The event type it is for
+        /// Event type of the schema
         #[arg(long = "type", value_name = "TYPE")]
         event_type: String,
-        /// The version of that type it is for [default: all that have none of their own]
+        /// Version of the event type [default: all versions without a schema of their own]
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
         version: Option<i32>,
     },
-    /// Say whether NEW only adds optional fields to OLD
+    /// Check that NEW only adds optional fields to OLD
     #[command(after_help = help!(compare: "postroom schema check schemas/order.placed.json order.json"))]
     Check {
-        /// The schema that consumers know
+        /// Schema that consumers know
         #[arg(value_name = "OLD")]
         old: PathBuf,
-        /// The schema that is to follow it
+        /// Schema that is to replace it
         #[arg(value_name = "NEW")]
         new: PathBuf,
     },
@@ -71,7 +71,7 @@ fn add(app: &App, file: &Path, event_type: &str, version: Option<i32>) -> Outcom
     let config = app.config()?;
     let Some(folder) = &config.contract.folder else {
         let hint = "set `folder` in [contract], and create that folder";
-        return Err(Failed::new(Exit::Usage, "there is no folder for schemas", hint));
+        return Err(Failed::new(Exit::Usage, "no folder for schemas is configured", hint));
     };
     let Some(name) = file_name(event_type, version) else {
         let message = format!("the type {event_type:?} cannot be the name of a file");
@@ -86,7 +86,7 @@ fn add(app: &App, file: &Path, event_type: &str, version: Option<i32>) -> Outcom
         }
         // In the configuration itself: a second one would contradict it at the next start.
         if config.contract.contracts.origin(event_type, version) == Some(origin) && !target.exists() {
-            let message = format!("the schema of {event_type:?} stands in {origin}");
+            let message = format!("the schema of {event_type:?} is defined in {origin}");
             return Err(Failed::new(Exit::Refused, message, "change it there, or remove it there first"));
         }
     }
@@ -131,16 +131,16 @@ fn read(file: &Path) -> Result<(String, Schema), Failed> {
     })?;
     match Schema::compile(&text) {
         Ok(schema) => Ok((text, schema)),
-        Err(error) => Err(Failed::new(Exit::Usage, format!("{} is no schema: {error}", file.display()), "")),
+        Err(error) => Err(Failed::new(Exit::Usage, format!("{} is not a JSON Schema: {error}", file.display()), "")),
     }
 }
 
 fn refused(origin: &str, differences: &[Difference]) -> Failed {
-    let hint = "add optional fields only; or make it another type, and let consumers move there";
+    let hint = "add optional fields only, or introduce a new event type and move consumers to it";
     let mut problems: Vec<Problem> = differences
         .iter()
         .map(|difference| Problem {
-            message: format!("it breaks consumers of {origin}: {difference}"),
+            message: format!("the schema breaks consumers of {origin}: {difference}"),
             hint: String::new(),
         })
         .collect();
@@ -150,7 +150,7 @@ fn refused(origin: &str, differences: &[Difference]) -> Failed {
     Failed::several(Exit::Refused, problems)
 }
 
-/// All of it or nothing: a relay may be reading the folder.
+/// Writes the file as a whole or not at all, because a relay may be reading the folder.
 fn write(target: &Path, text: &str) -> std::io::Result<()> {
     // Hidden, and without the ending, so that nobody takes it for a schema.
     let draft = target.with_file_name(format!(".schema-{}", std::process::id()));

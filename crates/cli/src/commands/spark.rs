@@ -1,7 +1,7 @@
 //! The last hour of a route as a row of blocks, one per minute.
 
+use postroom_admin::view::ThroughputRow;
 use postroom_core::Timestamp;
-use postroom_core::view::MinuteRow;
 
 use crate::output::count;
 
@@ -9,7 +9,7 @@ const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█
 const MINUTES: i64 = 60;
 
 /// A line of what was delivered, and one of what failed if something did; the last block is this minute.
-pub(crate) fn hour(rows: &[MinuteRow], now: Timestamp) -> String {
+pub(crate) fn hour(rows: &[ThroughputRow], now: Timestamp) -> String {
     let mut text = line("last hour", "delivered", rows, now, |row| row.delivered);
     if rows.iter().any(|row| row.retried + row.dead > 0) {
         text += &line("", "failed", rows, now, |row| row.retried + row.dead);
@@ -17,7 +17,7 @@ pub(crate) fn hour(rows: &[MinuteRow], now: Timestamp) -> String {
     text
 }
 
-fn line(name: &str, what: &str, rows: &[MinuteRow], now: Timestamp, value: fn(&MinuteRow) -> u64) -> String {
+fn line(name: &str, what: &str, rows: &[ThroughputRow], now: Timestamp, value: fn(&ThroughputRow) -> u64) -> String {
     let first = now.as_second().div_euclid(60) - (MINUTES - 1);
     let of = |minute: i64| rows.iter().filter(|row| row.minute.as_second().div_euclid(60) == minute).map(value).sum();
     let values: Vec<u64> = (first..first + MINUTES).map(of).collect();
@@ -49,7 +49,7 @@ mod tests {
     #[test]
     fn the_last_block_is_this_minute_and_what_is_older_is_left_out() {
         let now: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
-        let row = |minute: &str, delivered, dead| MinuteRow {
+        let row = |minute: &str, delivered, dead| ThroughputRow {
             store: "main".to_owned(),
             route: "r".to_owned(),
             minute: minute.parse().unwrap(),

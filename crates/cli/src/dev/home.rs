@@ -86,9 +86,9 @@ Try to break it, from another terminal:
   {postroom} event tail --config {config}
   {postroom} route pause mailer --config {config}   and then: route resume mailer
   {postroom} dead ls --config {config}
-  {postroom} dead replay --config {config}
-  {postroom} audit --config {config}
-  kill -9 {}   and then go on with: {postroom} dev --dir {folder}
+  {postroom} dead replay --all --config {config}
+  {postroom} verify --config {config}
+  kill -9 {}   and then continue with: {postroom} dev --dir {folder}
 ",
             std::process::id()
         )

@@ -12,17 +12,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use postroom_admin::{Admin, ManagedStore as _};
 use postroom_core::units::parse_duration;
-use postroom_core::{Delays, Desk, Filter, RetryPolicy, RouteDefinition, Store};
-use postroom_relay::{Poll, Relay, RelayOptions, RouteRun};
-use postroom_sqlite::Sqlite;
+use postroom_core::{Delays, Filter, RetryPolicy, RouteSpec};
+use postroom_relay::{Poll, Relay, RelayOptions, Route};
+use postroom_sqlite::SqliteStore;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
-use crate::args::help;
 use crate::commands::replay::rate;
 use crate::exit::{Exit, Failed, Outcome};
+use crate::options::help;
 use crate::output::note;
 use crate::stop;
 use crate::traces::Traces;
@@ -30,20 +31,20 @@ use home::Home;
 use narrate::Narrator;
 use shop::Shop;
 
-/// How long a stop waits for what is still to be delivered.
+/// Time that a stop waits for the remaining deliveries.
 const DRAIN: Duration = Duration::from_secs(3);
 
-/// Try it: a demo shop, a relay and a mailer on SQLite, with nothing installed
+/// Run a demo: a shop, a relay and a mailer on SQLite, without any installation
 #[derive(Debug, clap::Args)]
 #[command(after_help = help!(run: "postroom dev", "postroom dev --dir demo --rate 20/s", "postroom dev --for 30s"))]
 pub(crate) struct DevArgs {
-    /// Folder to live in and leave behind [default: a temporary one, removed at the end]
+    /// Folder for the demo's files, kept at the end [default: a temporary folder, removed at the end]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// How many events the shop appends
+    /// Rate at which the shop appends events
     #[arg(long, value_name = "RATE", default_value = "2/s", value_parser = rate)]
     rate: f64,
-    /// Stop by itself after this long
+    /// Time after which the demo stops
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
     lasting: Option<Duration>,
 }
@@ -56,9 +57,9 @@ pub(crate) async fn run(app: &App, args: DevArgs) -> Outcome {
     let stop = stop::on_signal()?;
     let home = Home::prepare(args.dir.as_deref())?;
     let config = home.load()?;
-    let store = Sqlite::create(home.database()).await?;
+    let store = SqliteStore::create(home.database()).await?;
     let route = route()?;
-    store.desk().register(std::slice::from_ref(&route)).await?;
+    store.admin().register(std::slice::from_ref(&route)).await?;
     note(&home.banner())?;
 
     let traces = Traces::start(&config);
@@ -78,14 +79,14 @@ pub(crate) async fn run(app: &App, args: DevArgs) -> Outcome {
     }
     let sold = shop.sell(args.rate, &stop).await;
     // What was appended gets a moment to arrive, so that the counts at the end agree.
-    let _ = timeout(DRAIN, settled(&*store.desk())).await;
+    let _ = timeout(DRAIN, settled(&*store.admin())).await;
     relay_stop.cancel();
     let delivered = relay.await;
     sold?;
     match delivered {
         Ok(Ok(())) => {}
         Ok(Err(e)) => return Err(Failed::new(Exit::Failed, format!("the relay stopped: {e}"), "").caused_by(&e)),
-        Err(e) => return Err(Failed::new(Exit::Failed, "the relay broke", "").caused_by(&e)),
+        Err(e) => return Err(Failed::new(Exit::Failed, "the relay panicked", "").caused_by(&e)),
     }
     narrator.stopped();
     drop((shop, narrator));
@@ -98,31 +99,31 @@ pub(crate) async fn run(app: &App, args: DevArgs) -> Outcome {
     Ok(Exit::Done)
 }
 
-fn route() -> Result<RouteDefinition, Failed> {
+fn route() -> Result<RouteSpec, Failed> {
     let filter = Filter::types(["order.*"]).map_err(|e| Failed::new(Exit::Failed, e.to_string(), ""))?;
-    Ok(RouteDefinition { filter, to: "handler mailer".to_owned(), ..RouteDefinition::new("mailer") })
+    Ok(RouteSpec { filter, to: "handler mailer".to_owned(), ..RouteSpec::new("mailer") })
 }
 
-fn relay(store: &Sqlite, route: RouteDefinition, narrator: &Arc<Narrator>) -> Relay {
-    let options = RelayOptions {
-        name: "dev".to_owned(),
-        // Short, so that a demo killed with -9 goes on soon after its restart.
-        lease: Duration::from_secs(3),
-        shutdown_grace: Duration::from_secs(5),
-        ..RelayOptions::default()
-    };
+fn relay(store: &SqliteStore, route: RouteSpec, narrator: &Arc<Narrator>) -> Relay {
+    // The lease is short, so that a demo killed with -9 goes on soon after its restart.
+    let options = RelayOptions::default()
+        .name("dev".to_owned())
+        .lease(Duration::from_secs(3))
+        .shutdown_grace(Duration::from_secs(5));
     let short = Delays::Exponential { base: Duration::from_secs(1), max: Duration::from_secs(5) };
-    let mut run = RouteRun::new(store.clone(), route, mailer::mailer());
     // The shop's own appends wake the relay; only what people do in another terminal waits for a look.
-    run.poll = Poll { max: Duration::from_millis(200), ..Poll::default() };
-    run.retry = RetryPolicy { delays: short, attempts: 5, ..RetryPolicy::default() };
-    Relay::new(options).observer(Arc::clone(narrator) as _).serve(run)
+    let poll = Poll::default().max(Duration::from_millis(200));
+    let retry = RetryPolicy::default().delays(short).attempts(5);
+    Relay::new(store.clone())
+        .options(options)
+        .observer(Arc::clone(narrator) as _)
+        .route(Route::from_spec(route).poll(poll).retry(retry).to(mailer::mailer()))
 }
 
-/// Resolves when nothing is due or retrying; a store that cannot be asked is not waited for.
-async fn settled(desk: &dyn Desk) {
-    while let Ok(routes) = desk.routes().await {
-        if routes.iter().all(|r| r.status.due == 0 && r.status.retrying == 0) {
+/// Waits until no delivery is due or retrying; returns at once if the store cannot be read.
+async fn settled(admin: &dyn Admin) {
+    while let Ok(routes) = admin.routes().await {
+        if routes.iter().all(|r| r.status.due == Some(0) && r.status.retrying == 0) {
             return;
         }
         sleep(Duration::from_millis(50)).await;

@@ -31,28 +31,28 @@ pub(crate) struct Line {
     #[serde(skip_serializing_if = "String::is_empty")]
     id: String,
     #[serde(skip_serializing_if = "String::is_empty")]
-    note: String,
+    message: String,
 }
 
 impl Line {
-    fn of(what: &'static str, event: &Event, note: String) -> Self {
+    fn of(what: &'static str, event: &Event, message: String) -> Self {
         Self {
             at: Timestamp::now(),
             what,
             event_type: event.event_type.clone(),
             key: event.ordering_key().unwrap_or_default().to_owned(),
             id: event.id.clone(),
-            note,
+            message,
         }
     }
 
-    fn about(what: &'static str, note: String) -> Self {
+    fn about(what: &'static str, message: String) -> Self {
         let (event_type, key, id) = (String::new(), String::new(), String::new());
-        Self { at: Timestamp::now(), what, event_type, key, id, note }
+        Self { at: Timestamp::now(), what, event_type, key, id, message }
     }
 
     fn text(&self) -> String {
-        let (time, note) = (when::clock(self.at), plain(&self.note, 300));
+        let (time, note) = (when::clock(self.at), plain(&self.message, 300));
         let line = if self.id.is_empty() {
             format!("{time}  {:16} {note}", self.what)
         } else {
@@ -120,19 +120,19 @@ impl Narrator {
 impl Observer for Narrator {
     fn route(self: Arc<Self>, store: &str, route: &str) -> Arc<dyn RouteObserver> {
         let spans = self.traces.route(store, route);
-        Arc::new(Told { by: self, route: route.to_owned(), spans })
+        Arc::new(RouteNarrator { by: self, route: route.to_owned(), spans })
     }
 }
 
-/// A route whose story is told.
+/// Observer that prints the deliveries of a route.
 #[derive(Debug)]
-struct Told {
+struct RouteNarrator {
     by: Arc<Narrator>,
     route: String,
     spans: Spans,
 }
 
-impl RouteObserver for Told {
+impl RouteObserver for RouteNarrator {
     fn tried(&self, delivery: &Delivery, outcome: &Outcome, took: Duration) {
         self.spans.tried(delivery, outcome, took);
     }
@@ -154,9 +154,10 @@ impl RouteObserver for Told {
                 let wait = when::age(*after);
                 Line::of("will be retried", event, format!("in {wait}: attempt {attempts} failed, {}", failure.error))
             }
-            Verdict::Dead { attempts, failure } => {
+            Verdict::Dead { attempts, failure, .. } => {
                 self.by.dead.fetch_add(1, Ordering::Relaxed);
-                let note = format!("given up at attempt {attempts}: {}; its key goes on", failure.error);
+                let note =
+                    format!("given up at attempt {attempts}: {}; later events of its key are delivered", failure.error);
                 Line::of("dead letter", event, note)
             }
             Verdict::Returned => return,
@@ -166,9 +167,9 @@ impl RouteObserver for Told {
 
     fn health(&self, health: &RouteHealth) {
         let mut note = format!("{} is {}", self.route, health.state.as_str().replace('_', " "));
-        if health.state != RouteState::Running && !health.note.is_empty() {
+        if health.state != RouteState::Running && !health.message.is_empty() {
             note.push_str(": ");
-            note.push_str(&health.note);
+            note.push_str(&health.message);
         }
         self.by.tell(Line::about("route", note));
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use postroom_core::{Event, Outbox, StoreError, StoreErrorKind};
-use postroom_sqlite::Sqlite;
+use postroom_sqlite::SqliteStore;
 use serde_json::json;
 use sqlx::Row;
 use tokio::time::{MissedTickBehavior, interval};
@@ -21,17 +21,17 @@ const OPEN_ORDERS: i64 = 3;
 /// The shop.
 #[derive(Debug)]
 pub(crate) struct Shop {
-    store: Sqlite,
+    store: SqliteStore,
     narrator: Arc<Narrator>,
     traces: Traces,
 }
 
 impl Shop {
     /// Opens the shop; its table lies beside the outbox, in the same database.
-    pub(crate) async fn open(store: Sqlite, narrator: Arc<Narrator>, traces: Traces) -> Result<Self, Failed> {
+    pub(crate) async fn open(store: SqliteStore, narrator: Arc<Narrator>, traces: Traces) -> Result<Self, Failed> {
         let mut tx = store.begin().await?;
         sqlx::query(include_str!("orders.sql")).execute(&mut *tx).await.map_err(broken)?;
-        tx.commit().await.map_err(broken)?;
+        tx.commit().await?;
         Ok(Self { store, narrator, traces })
     }
 
@@ -69,12 +69,11 @@ impl Shop {
             .json(&json!({ "order": order, "status": status, "total": 10 + order % 90 }))
             .map_err(StoreError::from)?;
         let begun = self.traces.begin(STORE, [&mut event]);
-        let appended = self.store.append(&mut tx, &event).await?;
-        let committed = tx.commit().await.map_err(broken);
+        self.store.append(&mut tx, &event).await?;
+        let committed = tx.commit().await.map_err(Failed::from);
         begun.end(&committed);
         committed?;
         self.narrator.appended(&event);
-        appended.wake();
         Ok(())
     }
 }

@@ -138,7 +138,7 @@ impl<W: Write> Writer<W> {
         if dropped > self.told && self.queue.lock().waiting.is_empty() {
             let lines = dropped - self.told;
             self.told = dropped;
-            tracing::warn!(lines, "log lines were dropped: they could not be written");
+            tracing::warn!(lines, "log lines dropped: they could not be written");
         }
     }
 }

@@ -15,13 +15,14 @@ fn dead() -> World {
 #[test]
 fn what_cannot_be_taken_back_asks_first_and_a_script_is_refused_with_4() {
     let world = dead();
-    let before = world.json(&["status"])["routes"].clone();
+    let before = world.routes();
     let mut all = String::new();
     for args in [
         &["dead", "replay", "b"][..],
         &["dead", "discard", "--route", "mailer"],
         &["replay", "--route", "mailer", "--type", "order.*"],
         &["key", "skip-head", "h-1"],
+        &["erase", "--key", "o-1"],
         &["route", "forget", "held"],
         &["store", "migrate", "down"],
     ] {
@@ -35,7 +36,49 @@ fn what_cannot_be_taken_back_asks_first_and_a_script_is_refused_with_4() {
         all.push_str(&format!("$ postroom {}\n{}\n", dry.join(" "), world.snapshot(&said)));
     }
     insta::assert_snapshot!(all);
-    assert_eq!(world.json(&["status"])["routes"], before, "nothing was changed");
+    assert_eq!(world.routes(), before, "nothing was changed");
+}
+
+/// `postroom replay $ID` with an empty variable.
+#[test]
+fn without_an_id_or_a_filter_nothing_is_selected() {
+    let world = dead();
+    let before = world.routes();
+    for command in [&["replay"][..], &["dead", "replay"], &["dead", "discard"]] {
+        for more in [&["--yes"][..], &["--dry-run"], &["--yes", "--confirm", "1"]] {
+            let said = world.run(&[command, more].concat());
+            assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{command:?} {more:?}: {}", said.stderr);
+            assert!(
+                said.stderr.contains("no deliveries are selected") && said.stderr.contains("--all"),
+                "{}",
+                said.stderr
+            );
+        }
+    }
+    let empty = world.run(&["replay", "", "--yes"]);
+    assert_ne!(empty.code, 0, "an empty id is no id: {}", empty.stdout);
+    assert_eq!(world.routes(), before, "nothing was changed");
+    assert_eq!(world.json(&["dead", "replay", "--all", "--dry-run"])["deliveries"], 2);
+}
+
+#[test]
+fn a_yes_covers_a_thousand_and_more_need_the_count() {
+    let world = World::new();
+    let line = |n: usize| format!("{{\"type\":\"order.bad\",\"key\":\"k-{n}\",\"payload\":1}}\n");
+    let said = world.feed(&["event", "append", "-"], &(0..1_001).map(line).collect::<String>());
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    world.ok(&["relay", "run", "--drain"]);
+    for (more, message) in [
+        (&["--yes"][..], "--confirm 1001"),
+        (&["--yes", "--confirm", "1000"], "--confirm is 1000, but 1001 are affected"),
+        (&["--confirm", "1002"], "--confirm is 1002, but 1001 are affected"),
+    ] {
+        let said = world.run(&[&["dead", "discard", "--route", "mailer"], more].concat());
+        assert_eq!(said.code, 4, "{more:?}: {}", said.stderr);
+        assert!(said.stderr.contains(message), "{more:?}: {}", said.stderr);
+    }
+    let done = world.json(&["dead", "discard", "--route", "mailer", "--confirm", "1001"]);
+    assert_eq!(done["deliveries"], 1001);
 }
 
 #[test]
@@ -44,7 +87,7 @@ fn a_replayed_dead_letter_is_due_again_and_the_audit_knows_who_and_why() {
     let done = world.json(&["dead", "replay", "b", "--yes", "--reason", "address fixed"]);
     assert_eq!(done["deliveries"], 1);
     assert!(world.json(&["dead", "ls", "--route", "mailer"]).as_array().unwrap().is_empty());
-    let action = &world.json(&["audit", "--actions"])[0];
+    let action = &world.json(&["audit"])[0];
     assert_eq!((&action["action"], &action["reason"]), (&"dead.replay".into(), &"address fixed".into()));
     assert!(action["actor"].as_str().unwrap().starts_with("ada@"), "{action}");
 }
@@ -54,7 +97,30 @@ fn a_discarded_dead_letter_is_gone_and_the_counts_still_agree() {
     let world = dead();
     world.ok(&["dead", "discard", "b", "--yes"]);
     assert!(world.json(&["dead", "ls", "--route", "mailer"]).as_array().unwrap().is_empty());
-    assert_eq!(world.run(&["audit"]).code, 0);
+    assert_eq!(world.run(&["verify"]).code, 0);
+}
+
+#[test]
+fn erased_payloads_are_gone_and_their_events_stay() {
+    let world = dead();
+    let refused = world.run(&["erase", "--key", "h-1", "--yes"]);
+    assert_eq!((refused.code, refused.stdout.as_str()), (4, ""), "one of its events waits: {}", refused.stderr);
+    assert!(refused.stderr.contains("1 of 2 events of key \"h-1\" are not delivered yet"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("--undelivered"), "{}", refused.stderr);
+    let asked = world.run(&["erase", "--key", "o-1"]);
+    assert_eq!((asked.code, asked.stdout.as_str()), (4, ""), "{}", asked.stderr);
+    let preview = world.json(&["erase", "--key", "o-2", "--dry-run"]);
+    assert_eq!((&preview["events"], &preview["dead_letters"]), (&1.into(), &1.into()), "{preview}");
+    assert_eq!(world.json(&["erase", "--key", "o-2", "--yes", "--reason", "request 4711"]), preview);
+    assert_eq!(world.ok(&["erase", "--key", "o-2", "--yes"]), "nothing to erase: the log has no payload of key o-2\n");
+    let event = world.json(&["event", "show", "b", "--payload"]);
+    assert!(event["payload"].is_null(), "{event}");
+    assert!(event["headers"]["postroom-erased"].is_string(), "{event}");
+    let action = &world.json(&["audit"])[0];
+    let said = (&action["action"], &action["subject"], &action["count"], &action["reason"]);
+    assert_eq!(said, (&"key.erase".into(), &"o-2".into(), &1.into(), &"request 4711".into()));
+    assert_eq!(world.run(&["verify"]).code, 0);
+    assert_eq!(world.json(&["erase", "--key", "h-1", "--undelivered", "--yes"])["events"], 2);
 }
 
 #[test]
@@ -65,7 +131,7 @@ fn a_settled_event_is_sent_again_on_request() {
     assert_eq!(world.json(&["replay", "a", "--yes"])["deliveries"], 1);
     assert_eq!(world.json(&["status"])["routes"].as_array().unwrap().iter().filter(|r| r["due"] == 1).count(), 1);
     world.ok(&["relay", "run", "--drain"]);
-    assert_eq!(world.run(&["audit"]).code, 0);
+    assert_eq!(world.run(&["verify"]).code, 0);
 }
 
 #[test]
@@ -133,7 +199,7 @@ fn pruning_shows_what_goes_and_takes_only_that() {
     assert_eq!(world.events(), 2);
     assert_eq!(world.json(&["prune", "--yes"])["events"], 1);
     assert_eq!(world.events(), 1);
-    assert_eq!(world.run(&["audit"]).code, 0, "the counts know what was pruned");
+    assert_eq!(world.run(&["verify"]).code, 0, "the counts know what was pruned");
 }
 
 #[test]
@@ -159,15 +225,56 @@ fn an_acceptance_is_forgotten_only_when_confirmed() {
     let forget = ["inbox", "forget", "a", "--consumer", "mailer"];
     let said = world.run(&forget);
     assert_eq!((said.code, said.stdout.as_str()), (4, ""), "{}", said.stderr);
-    assert!(said.stderr.contains("its work is done once more"), "{}", said.stderr);
+    assert!(said.stderr.contains("processes the event again on its next delivery"), "{}", said.stderr);
     assert_eq!(world.json(&[&forget[..], &["--dry-run"]].concat())["forgotten"], false);
     assert_eq!(world.json(&["inbox", "show", "a"]).as_array().unwrap().len(), 2);
     assert_eq!(world.json(&[&forget[..], &["--yes", "--reason", "lost"]].concat())["forgotten"], true);
     assert_eq!(world.json(&["inbox", "show", "a"])[0]["consumer"], "search");
-    let action = &world.json(&["audit", "--actions"])[0];
+    let action = &world.json(&["audit"])[0];
     assert_eq!((&action["action"], &action["subject"]), (&"inbox.forget".into(), &"mailer a".into()));
     let said = world.run(&[&forget[..], &["--yes"]].concat());
     assert_eq!(said.code, 1, "{}", said.stderr);
     assert!(said.stderr.contains("search"), "{}", said.stderr);
     assert_eq!(world.run(&["inbox", "forget", "b", "--consumer", "mailer", "--yes"]).code, 1);
+}
+
+#[test]
+fn an_append_that_nobody_wants_or_with_an_id_used_before_is_noted() {
+    let world = World::new();
+    let append = |more: &[&str]| world.run(&[&["event", "append", "--payload", "1"], more].concat());
+    let fine = append(&["--type", "order.placed", "--id", "dup"]);
+    assert_eq!((fine.code, fine.stdout.as_str(), fine.stderr.as_str()), (0, "dup\n", ""));
+    let again = append(&["--type", "order.placed", "--id", "dup"]);
+    assert_eq!((again.code, again.stdout.as_str()), (0, "dup\n"));
+    assert!(again.stderr.contains("id dup was appended before, at position 1"), "{}", again.stderr);
+    let unwanted = append(&["--type", "other.thing"]);
+    assert_eq!(unwanted.code, 0);
+    assert!(unwanted.stderr.contains("no route matches this event of type other.thing"), "{}", unwanted.stderr);
+    let json = append(&["--type", "other.thing", "-o", "json"]);
+    assert_eq!((json.code, json.stderr.as_str()), (0, ""), "a script is not told");
+}
+
+#[test]
+fn the_actor_is_the_account_where_the_session_names_nobody() {
+    let world = dead();
+    let account = std::process::Command::new("id").arg("-un").output().unwrap();
+    let account = String::from_utf8(account.stdout).unwrap().trim().to_owned();
+    let mut command = world.command(&["dead", "discard", "b", "--yes"]);
+    command.env_remove("USER").env_remove("LOGNAME").env_remove("SUDO_USER");
+    assert!(command.output().unwrap().status.success());
+    let actor = world.json(&["audit"])[0]["actor"].as_str().unwrap().to_owned();
+    assert!(actor.starts_with(&format!("{account}@")), "{actor}");
+}
+
+#[test]
+fn the_first_token_says_what_it_closes() {
+    let world = World::new();
+    let first = world.run(&["token", "create", "ann", "--role", "viewer"]);
+    assert!(first.stderr.contains("requests to its API without a token are refused"), "{}", first.stderr);
+    let second = world.run(&["token", "create", "ben", "--role", "viewer"]);
+    assert_eq!((second.code, second.stderr.contains("are refused")), (0, false), "{}", second.stderr);
+    world.write("open.toml", "[store.main]\nurl = \"sqlite://open.db\"\n[http]\nanonymous = \"viewer\"\n");
+    world.ok(&["store", "migrate", "up", "--config", "open.toml"]);
+    let open = world.run(&["token", "create", "ann", "--role", "viewer", "--config", "open.toml"]);
+    assert_eq!((open.code, open.stderr.contains("are refused")), (0, false), "{}", open.stderr);
 }

@@ -6,10 +6,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
+use nix::sys::signal::Signal;
+use postroom_testbed::{Servers, unique_name};
+
 use crate::adopted::sql;
 use crate::docs;
+use crate::http::{self, free};
 use crate::postgres::{Shop, User};
-use crate::world::{Said, World};
+use crate::reader::{Commands, EDITOR, Reader};
+use crate::world::{ProgramOutput, World};
 
 /// A table as some team has it.
 struct Foreign {
@@ -32,7 +37,7 @@ const ON_POSTGRES: &[Foreign] = &[
                  insert into outboxevent (aggregatetype, aggregateid, type, payload) \
                  values ('order', 'o-1', 'OrderPlaced', '{}'), ('order', 'o-2', 'OrderPlaced', '{}')",
         said: &["delivered rows are DELETED", "no column tells the order"],
-        printed: &["aggregate_id = \"aggregateid\"", "# nothing tells a row's state: delivered rows are DELETED"],
+        printed: &["aggregate_id = \"aggregateid\"", "# no column holds the state of a row: delivered rows are DELETED"],
         delivered: "select count(*) = 0 from outboxevent",
     },
     Foreign {
@@ -45,7 +50,7 @@ const ON_POSTGRES: &[Foreign] = &[
                  values ('order_created', 'o-1', 1, '{}', 1, now()), ('order_created', 'o-1', 1, '{}', 3, null);
                  insert into outbox_items (event_name, event_key, bucket, payload) \
                  values ('order_created', 'o-1', 1, '{}'), ('order_paid', 'o-1', 1, '{}')",
-        said: &["unsure: state.known = [\"3\"]: what 3 means is not known", "not used: bucket, options, updated_at"],
+        said: &["unsure: state.ignored = [\"3\"]: what 3 means is not known", "not used: bucket, options, updated_at"],
         printed: &["id = \"uuid\"", "pending = \"0\"", "done = \"1\"", "attempts = \"errors_count\"", "order = [\"id\"]"],
         delivered: "select count(*) = 3 and bool_and(processed_at is not null) from outbox_items where status = 1",
     },
@@ -54,7 +59,7 @@ const ON_POSTGRES: &[Foreign] = &[
         create: "create table messages (message_id uuid primary key default gen_random_uuid(), topic text not null, body text not null, \
                  created timestamptz not null default now(), processed boolean not null default false);
                  insert into messages (topic, body) values ('order.placed', '{\"n\":1}'), ('order.placed', '{\"n\":2}')",
-        said: &["unsure: event.type = \"topic\"", "nobody else changed rows"],
+        said: &["unsure: event.type = \"topic\"", "no other session changed rows"],
         printed: &["order = [\"created\", \"message_id\"]", "flag = \"processed\"", "row = \"message_id\"", "payload = \"body\""],
         delivered: "select bool_and(processed) from messages",
     },
@@ -65,7 +70,7 @@ const ON_POSTGRES: &[Foreign] = &[
                  payload json not null, state outbox_state not null default 'new', created_at timestamptz not null default now(), \
                  tenant_id uuid, \"correlationId\" text);
                  insert into typed_outbox (event_type, payload) values ('order.placed', '{}'), ('order.placed', '{}')",
-        said: &["none leads to pending rows"],
+        said: &["no index finds pending rows"],
         printed: &["done = \"sent\"", "dead = \"dead\"", "tenant = \"tenant_id\"", "correlation_id = \"correlationId\""],
         delivered: "select bool_and(state = 'sent') from typed_outbox",
     },
@@ -125,7 +130,7 @@ const ON_SQLITE: &[Foreign] = &[
     },
 ];
 
-fn check(foreign: &Foreign, said: &Said) {
+fn check(foreign: &Foreign, said: &ProgramOutput) {
     assert_eq!(said.code, 0, "{}: {}", foreign.table, said.stderr);
     for text in foreign.said {
         assert!(said.stderr.contains(text), "{}: {text}\n{}", foreign.table, said.stderr);
@@ -136,12 +141,35 @@ fn check(foreign: &Foreign, said: &Said) {
     assert!(said.stderr.contains("2 rows due"), "{}", said.stderr);
 }
 
-/// A relay with the configuration that is there.
-fn relay(world: &World) -> String {
+/// Destinations that a printed file offers.
+const DESTINATIONS: [&str; 7] = ["kafka", "rabbitmq", "nats", "redis", "webhook", "exec", "file"];
+
+/// Chooses a destination as a user does: removes the comment signs of the route and of one of its lines `to`.
+fn choose(printed: &str, destination: &str) -> String {
+    let to = format!("# to = {{ {destination} = ");
+    let wanted = ["# [[route]]", "# name = ", "# store = ", &to];
+    let mut chosen = String::new();
+    for line in printed.lines() {
+        let is_wanted = wanted.iter().any(|start| line.starts_with(start));
+        chosen.push_str(if is_wanted { &line["# ".len()..] } else { line });
+        chosen.push('\n');
+    }
+    assert_eq!(chosen.matches("\nto = ").count(), 1, "{destination}: {printed}");
+    chosen
+}
+
+/// Delivers everything with the configuration that is there, to the folder `events`. How many lines came.
+fn relay(world: &World) -> usize {
+    let folder = world.path("events");
+    if folder.exists() {
+        fs::remove_dir_all(&folder).unwrap();
+    }
+    fs::create_dir(&folder).unwrap();
     world.ok(&["config", "check"]);
     let said = world.run(&["relay", "run", "--drain"]);
     assert_eq!(said.code, 0, "{}", said.stderr);
-    said.stdout
+    let files = fs::read_dir(folder).unwrap().map(|file| fs::read_to_string(file.unwrap().path()).unwrap());
+    files.map(|text| text.lines().count()).sum()
 }
 
 #[test]
@@ -154,9 +182,8 @@ fn what_is_printed_for_a_table_on_postgresql_delivers_its_rows() {
         let said = shop.world.run(&["adopt", foreign.table, "--watch", "0s"]);
         check(foreign, &said);
         assert_eq!(shop.one("select count(*) from pg_class"), tables, "{} made something", foreign.table);
-        shop.config(&shop.database.url(), &said.stdout);
-        let printed = relay(&shop.world);
-        assert_eq!(printed.lines().count(), 2, "{}: {printed}", foreign.table);
+        shop.config(&shop.database.url(), &choose(&said.stdout, "file"));
+        assert_eq!(relay(&shop.world), 2, "{}", foreign.table);
         assert_eq!(shop.one(foreign.delivered), "true", "{}", foreign.table);
     }
 }
@@ -173,14 +200,18 @@ fn what_is_printed_for_a_table_on_sqlite_delivers_its_rows() {
         let run = |args: &[&str]| {
             let output = world.command(args).env("DATABASE_URL", &url).output().unwrap();
             let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-            Said { code: output.status.code().unwrap(), stdout: text(output.stdout), stderr: text(output.stderr) }
+            ProgramOutput {
+                code: output.status.code().unwrap(),
+                stdout: text(output.stdout),
+                stderr: text(output.stderr),
+            }
         };
         let said = run(&["adopt", foreign.table, "--watch", "0s"]);
         check(foreign, &said);
-        world.write("postroom.toml", &said.stdout);
-        assert_eq!(run(&["config", "check"]).code, 0);
-        let relayed = run(&["relay", "run", "--drain"]);
-        assert_eq!((relayed.code, relayed.stdout.lines().count()), (0, 2), "{}: {}", foreign.table, relayed.stderr);
+        let chosen = choose(&said.stdout, "file");
+        world.write("postroom.toml", &chosen.replace("${DATABASE_URL}", &url));
+        assert_ne!(fs::read_to_string(world.path("postroom.toml")).unwrap(), chosen, "the variable names the file");
+        assert_eq!(relay(&world), 2, "{}", foreign.table);
         assert_eq!(sql(&world, foreign.delivered), ["true"], "{}", foreign.table);
     }
 }
@@ -202,8 +233,8 @@ fn odd_names_are_quoted_wherever_they_stand() {
     for statement in index["create"].as_array().unwrap() {
         shop.sql(statement.as_str().unwrap());
     }
-    shop.config(&shop.database.url(), &said.stdout);
-    assert_eq!(relay(&shop.world).lines().count(), 2);
+    shop.config(&shop.database.url(), &choose(&said.stdout, "file"));
+    assert_eq!(relay(&shop.world), 2);
     assert_eq!(shop.one(&format!("select bool_and(\"sta\"\"tus\" = 'it''s sent') from {table}")), "true");
 }
 
@@ -233,9 +264,9 @@ fn names_that_sql_or_toml_would_read_otherwise_are_quoted_in_what_it_prints() {
     assert!(create.contains("\"OutboxMessages_pending_idx\" on \"order\".\"OutboxMessages\""), "{create}");
     shop.sql(create);
     let toml = found["toml"].as_str().unwrap();
-    assert!(toml.contains("\n[store.\"eu.main\".layout]\n"), "{toml}");
-    shop.world.write("postroom.toml", &(store(&shop.database.url()) + toml));
-    assert_eq!(relay(&shop.world).lines().count(), 1);
+    assert!(toml.contains("\n[store.\"eu.main\".mapping]\n"), "{toml}");
+    shop.world.write("postroom.toml", &(store(&shop.database.url()) + &choose(toml, "file")));
+    assert_eq!(relay(&shop.world), 1);
     assert_eq!(shop.one("select sent_at is not null from \"order\".\"OutboxMessages\""), "true");
     shop.sql(&format!("drop owned by \"{role}\"; drop role \"{role}\""));
 }
@@ -267,15 +298,15 @@ fn what_cannot_be_adopted_is_said_with_the_next_step() {
     refused(
         &["adopt", "event_outbox", "--set", "event.colour=id"],
         2,
-        &["unknown key `store.main.layout.event.colour`"],
+        &["unknown key `store.main.mapping.event.colour`"],
     );
     refused(
         &["adopt", "event_outbox", "--set", "event.type=colour"],
         1,
         &["has no column colour", "it has event_type"],
     );
-    let layout = "[store.main.layout]\ntable = \"event_outbox\"\norder = [\"id\"]\nstate = { stamp = \"sent_at\" }\n";
-    shop.config(&shop.database.url(), layout);
+    let mapping = "[store.main.mapping]\ntable = \"event_outbox\"\norder = [\"id\"]\nstate = { stamp = \"sent_at\" }\n";
+    shop.config(&shop.database.url(), mapping);
     refused(&["adopt", "event_outbox"], 2, &["store `main` adopts event_outbox already"]);
     let user = User::new(&shop);
     shop.config(&shop.url_of(&user.name), "");
@@ -293,7 +324,7 @@ fn what_cannot_be_adopted_is_said_with_the_next_step() {
 }
 
 #[test]
-fn a_row_that_cannot_be_read_fails_the_dry_run_and_not_the_layout() {
+fn a_row_that_cannot_be_read_fails_the_dry_run_and_not_the_mapping() {
     let shop = Shop::bare();
     shop.sql(
         "create table events (id text primary key, type text not null, payload text not null, created_at timestamptz default now());
@@ -304,35 +335,207 @@ fn a_row_that_cannot_be_read_fails_the_dry_run_and_not_the_layout() {
     assert!(said.stderr.contains("the index calls a function that `store migrate up` makes"), "{}", said.stderr);
     shop.sql("insert into events (id, type, payload) values ('0', 'order.placed', 'no JSON')");
     let said = shop.world.run(&["adopt", "events", "--watch", "0s"]);
-    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert_eq!(said.code, 7, "{}", said.stderr);
     assert!(said.stderr.contains("dry run: FAILED"), "{}", said.stderr);
+    assert!(!said.stderr.contains("relay run"), "a relay is not the next step: {}", said.stderr);
     assert!(said.stderr.contains("rows could not be compared"), "{}", said.stderr);
-    shop.config(&shop.database.url(), &said.stdout);
-    assert_eq!(relay(&shop.world).lines().count(), 2);
-    let index = said.stderr.lines().find_map(|line| line.trim().strip_prefix("run it yourself: ")).unwrap();
+    shop.config(&shop.database.url(), &choose(&said.stdout, "file"));
+    assert_eq!(relay(&shop.world), 2);
+    let index = said.stderr.lines().find_map(|line| line.trim().strip_prefix("create it yourself: ")).unwrap();
     shop.sql(index);
 }
 
 #[test]
 fn the_page_of_adopted_tables_works_as_it_says() {
+    let (page, mut commands) = (docs::page("docs/adopted.md"), Commands::of("docs/adopted.md"));
+    let port = Servers::find().port("redis");
+    let stream = unique_name("events");
+    let shop = Shop::bare();
+    shop.sql(
+        "create table event_outbox (id uuid primary key default gen_random_uuid(), event_type text not null, payload jsonb not null, \
+         aggregate_type text not null, aggregate_id text not null, group_id text, subsidiary_id text, status text not null default 'pending', \
+         attempts int not null default 0, available_at timestamptz not null default now(), created_at timestamptz not null default now());
+         insert into event_outbox (event_type, payload, aggregate_type, aggregate_id) \
+         values ('placed', '{}', 'order', 'order-7'), ('paid', '{}', 'order', 'order-7')",
+    );
+    let mut reader = Reader::new();
+    let here = |url: &str, text: &str| {
+        let text = text.replace("postgres://shop@db/shop", url).replace("postgres://metering@db/metering", url);
+        text.replace("redis://redis", &format!("redis://127.0.0.1:{port}")).replace("shop.events", &stream)
+    };
+    let url = shop.database.url();
+    reader.world.write("postroom.toml", &here(&url, &docs::blocks(&page, "toml")[0]));
+    reader.follow(&here(&url, &commands.block()));
+    reader.until_delivered(2);
+    reader.end_relay();
+    assert_eq!(shop.one("select bool_and(status = 'published') from event_outbox"), "true");
+    assert_eq!(reader.shell(&format!("redis-cli -p {port} xlen {stream}")), "2\n");
+
+    let metering = Shop::bare();
+    let mut reader = Reader::new();
+    metering.sql(&reader.shell("postroom preset show m4 --ddl"));
+    reader.world.write("handlers.py", "import json, sys\nfor line in sys.stdin:\n    print(json.dumps({'id': json.loads(line)['id'], 'ok': True}), flush=True)\n");
+    reader.follow(&here(&metering.database.url(), &commands.block()));
+    reader.until("postroom status --preset m4 -o json", |status| status["routes"][0]["state"] == "running");
+    reader.end_relay();
+
+    let old = Shop::bare();
+    old.sql(
+        "create table event_outbox (id bigint primary key, event_type text not null, payload jsonb not null, published_at timestamptz);
+         insert into event_outbox values (1, 'order.placed', '{}')",
+    );
+    let mut reader = Reader::with(&[("EDITOR", "sh choose.sh")]);
+    reader.world.write("choose.sh", EDITOR);
+    reader.follow(&here(&old.database.url(), &commands.block()));
+    reader.until_delivered(1);
+    reader.end_relay();
+    assert_eq!(old.one("select published_at is not null from event_outbox"), "true");
+}
+
+/// A table with this many pending rows on SQLite, and what `adopt` says of it.
+fn pending(rows: usize) -> (World, ProgramOutput) {
     let world = World::bare();
+    world.write("postroom.toml", &format!("[store.main]\nurl = \"sqlite://{}\"\n", world.path("shop.db").display()));
     sql(
         &world,
-        "create table event_outbox (id text primary key, event_type text not null, payload text not null, published_at datetime)",
+        "create table event_outbox (id integer primary key, event_type text not null, payload text not null, sent_at datetime)",
     );
-    sql(&world, "insert into event_outbox (id, event_type, payload) values ('a', 'order.placed', '{}')");
-    fs::remove_file(world.path("postroom.toml")).unwrap();
-    let page = docs::page("docs/adopted.md");
-    let block = docs::blocks(&page, "console").into_iter().find(|block| block.contains("postroom adopt")).unwrap();
-    let url = format!("sqlite://{}", world.path("shop.db").display());
-    let script = block.replace("$ ", "").replace("postgres://shop@db/shop", &url) + "postroom relay run --drain\n";
-    let program = std::path::Path::new(env!("CARGO_BIN_EXE_postroom")).parent().unwrap().display();
-    let path = format!("{program}:{}", std::env::var("PATH").unwrap());
-    let mut shell = std::process::Command::new("sh");
-    shell.args(["-ec", &script]).current_dir(world.folder()).env_clear().env("PATH", path).env("HOME", world.folder());
-    let output = shell.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(sql(&world, "select id from event_outbox where published_at is not null"), ["a"]);
+    sql(
+        &world,
+        &format!(
+            "{} insert into event_outbox (event_type, payload) select 'order.placed', '{{}}' from n",
+            numbers(rows)
+        ),
+    );
+    let said = world.run(&["adopt", "event_outbox", "--watch", "0s"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    (world, said)
+}
+
+/// The rows of SQLite's `n`, from 1.
+fn numbers(rows: usize) -> String {
+    format!("with recursive n(n) as (select 1 union all select n + 1 from n where n < {rows})")
+}
+
+/// How many rows are still to be sent.
+fn unsent(world: &World) -> Vec<String> {
+    sql(world, "select cast(count(*) as text) from event_outbox where sent_at is null")
+}
+
+#[test]
+fn nothing_is_sent_before_somebody_has_chosen_a_destination() {
+    let (world, said) = pending(180);
+    assert!(
+        said.stderr.contains("next: choose one destination in the file and remove the comment signs"),
+        "{}",
+        said.stderr
+    );
+    assert!(said.stdout.contains("choose one destination and remove the comment signs"), "{}", said.stdout);
+    let store = fs::read_to_string(world.path("postroom.toml")).unwrap();
+    world.write("postroom.toml", &(store.clone() + &said.stdout));
+    for args in [&["relay", "run"][..], &["relay", "run", "--drain"], &["relay", "run", "--yes"]] {
+        let refused = world.run(args);
+        assert_eq!((refused.code, refused.stdout.as_str()), (2, ""), "{}", refused.stderr);
+        assert!(refused.stderr.contains("no route is configured"), "{}", refused.stderr);
+        assert!(
+            refused.stderr.contains("hint: choose a destination for the adopted table of store `main`"),
+            "{}",
+            refused.stderr
+        );
+    }
+    assert_eq!(unsent(&world), ["180"]);
+    for destination in DESTINATIONS {
+        world.write("postroom.toml", &(store.clone() + &choose(&said.stdout, destination)));
+        assert_eq!(world.ok(&["config", "check"]), "postroom.toml is fine: 1 store, 1 route\n", "{destination}");
+    }
+    // A store that has a route keeps it.
+    let route = "[[route]]\nname = \"out\"\nto = { file = { folder = \"events\" } }\n";
+    world.write("postroom.toml", &(store + route));
+    let said = world.run(&["adopt", "event_outbox", "--watch", "0s"]);
+    assert!(!said.stdout.contains("[[route]]"), "{}", said.stdout);
+    assert!(said.stderr.contains("next: stop the old dispatcher, then run `postroom relay run`"), "{}", said.stderr);
+}
+
+/// A route that keeps nothing does not get the 180 rows that this world's table has pending, until somebody allows it.
+fn rows_are_not_discarded(world: &World, table: &str, printed: &str, unsent: impl Fn() -> String) {
+    let store = fs::read_to_string(world.path("postroom.toml")).unwrap();
+    let route = |to: &str| {
+        let route = format!("[[route]]\nname = \"out\"\nto = {{ {to} = {{}} }}\n");
+        world.write("postroom.toml", &format!("{store}{printed}\n{route}"));
+    };
+    for to in ["stdout", "noop"] {
+        route(to);
+        for args in [&["relay", "run"][..], &["relay", "run", "--drain"]] {
+            let said = world.run(args);
+            assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{}", said.stderr);
+            let message = format!(
+                "error: route `out` goes to {to}, which keeps no events: at least 180 pending rows of table {table} in store `main` \
+                 would count as delivered\n"
+            );
+            assert!(said.stderr.contains(&message), "{message}{}", said.stderr);
+            assert!(said.stderr.contains("add --yes, or allow_discard = true to the route"), "{}", said.stderr);
+        }
+        assert_eq!(unsent(), "180");
+    }
+    route("stdout");
+    let said = world.run(&["relay", "run", "--drain", "--yes"]);
+    assert_eq!((said.code, said.stdout.lines().count()), (0, 180), "{}", said.stderr);
+    assert_eq!(unsent(), "0");
+    // A table that is empty now has rows later.
+    let said = world.run(&["relay", "run", "--drain"]);
+    let message = format!("keeps no events: rows of table {table} in store `main` would count as delivered\n");
+    assert!(said.code == 2 && said.stderr.contains(&message), "{}", said.stderr);
+}
+
+#[test]
+fn a_route_that_keeps_nothing_does_not_get_pending_rows_of_a_table_on_sqlite() {
+    let (world, said) = pending(180);
+    rows_are_not_discarded(&world, "event_outbox", &said.stdout, || unsent(&world).remove(0));
+}
+
+#[test]
+fn a_route_that_keeps_nothing_does_not_get_pending_rows_of_a_table_on_postgresql() {
+    let shop = Shop::bare();
+    shop.sql(
+        "create table event_outbox (id bigserial primary key, event_type text not null, payload jsonb not null, sent_at timestamptz);
+         insert into event_outbox (event_type, payload) select 'order.placed', '{}' from generate_series(1, 180)",
+    );
+    let said = shop.world.run(&["adopt", "event_outbox", "--watch", "0s"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let unsent = || shop.one("select count(*) from event_outbox where sent_at is null");
+    rows_are_not_discarded(&shop.world, "public.event_outbox", &said.stdout, unsent);
+}
+
+#[test]
+fn a_key_of_the_route_allows_it_to_discard_rows() {
+    let (world, said) = pending(3);
+    let store = fs::read_to_string(world.path("postroom.toml")).unwrap();
+    let route = "[[route]]\nname = \"out\"\nto = { noop = {} }\nallow_discard = true\n";
+    world.write("postroom.toml", &format!("{store}{}\n{route}", said.stdout));
+    world.ok(&["relay", "run", "--drain"]);
+    assert_eq!(unsent(&world), ["0"]);
+}
+
+#[test]
+fn a_reload_that_would_discard_rows_is_refused() {
+    let (world, said) = pending(3);
+    let store = fs::read_to_string(world.path("postroom.toml")).unwrap();
+    let route = |to: &str| {
+        let route = format!("[[route]]\nname = \"out\"\nto = {{ {to} }}\n");
+        world.write("postroom.toml", &format!("{store}{}\n{route}", said.stdout));
+    };
+    // Never answers, so the rows stay pending.
+    route(r#"exec = { command = ["sh", "-c", "cat > unanswered"] }"#);
+    let address = free();
+    let running = http::relay(&world, &["--listen", &address], &[]);
+    http::until(&address, "/readyz", "moving", |answer| answer.status == 200);
+    route("stdout = {}");
+    running.signal(Signal::SIGHUP);
+    let refused = |answer: &http::Answer| answer.body.contains("postroom_config_reload_success 0");
+    http::until(&address, "/metrics", "refused", refused);
+    running.signal(Signal::SIGTERM);
+    assert_eq!(running.end().0, Some(0));
+    assert_eq!(unsent(&world), ["3"]);
 }
 
 /// Runs something again and again beside something else.
@@ -425,8 +628,29 @@ fn the_index_it_proposes_is_the_one_that_polls_use() {
         serde_json::json!({"served_by": "billing_events_pending_idx", "in_order": true, "create": []})
     );
     // A session counts at the latest when it ends, which is a moment after its program did.
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + Duration::from_mins(5);
     while shop.one(used) == "0" {
         assert!(Instant::now() < until, "never used: {create}");
+    }
+}
+
+/// Where no relay has been, nothing of ours is beside the table yet.
+#[test]
+fn the_dry_run_works_on_a_fresh_database_for_ids_of_every_type() {
+    for (kind, id) in [("uuid", "gen_random_uuid()"), ("bigint", "7"), ("int", "7"), ("text", "'a'")] {
+        let shop = Shop::new();
+        shop.sql(&format!(
+            "create table event_outbox (id {kind} primary key, event_type text not null, aggregate_id text not null, \
+             payload jsonb not null, status text not null default 'pending', created_at timestamptz not null default now())"
+        ));
+        shop.sql(&format!(
+            "insert into event_outbox (id, event_type, aggregate_id, payload) values ({id}, 'order.placed', 'o-1', '1')"
+        ));
+        let found = shop.world.json(&["adopt", "event_outbox", "--watch", "0s"]);
+        assert_eq!(
+            (&found["dry_run"]["due"], &found["dry_run_failed"]),
+            (&1.into(), &serde_json::Value::Null),
+            "{kind}"
+        );
     }
 }

@@ -11,8 +11,8 @@ const TABLE: &str = "create table event_outbox (id text primary key, event_type 
      status text not null default 'pending', attempts integer not null default 0, \
      created_at datetime not null default current_timestamp, sent_at datetime)";
 
-const LAYOUT: &str = r#"
-[store.main.layout]
+const MAPPING: &str = r#"
+[store.main.mapping]
 table = "event_outbox"
 order = ["created_at", "id"]
 attempts = "attempts"
@@ -41,7 +41,7 @@ pub(crate) fn sql(world: &World, text: &str) -> Vec<String> {
 fn adopted() -> World {
     let world = World::bare();
     let url = world.path("shop.db").display().to_string();
-    world.write("postroom.toml", &format!("name = \"test\"\n[store.main]\nurl = \"sqlite://{url}\"\n{LAYOUT}"));
+    world.write("postroom.toml", &format!("name = \"test\"\n[store.main]\nurl = \"sqlite://{url}\"\n{MAPPING}"));
     sql(&world, TABLE);
     for (id, event_type) in [("e-1", "order.placed"), ("e-2", "order.bad"), ("e-3", "order.paid")] {
         sql(
@@ -73,14 +73,14 @@ fn a_table_that_was_there_is_delivered_and_marked_as_its_own_dispatcher_would() 
     assert_eq!(status["stores"][0]["kind"], "adopted");
     assert_eq!(world.json(&["dead", "ls"])[0]["error"], "no such address");
     assert_eq!(world.json(&["event", "show", "e-2"])["routes"][0]["state"], "dead");
-    assert_eq!(world.run(&["audit"]).code, 0);
+    assert_eq!(world.run(&["verify"]).code, 0);
 }
 
 #[test]
 fn a_dead_letter_is_replayed_by_command_or_by_the_tables_own_sql() {
     let world = adopted();
     world.ok(&["relay", "run", "--drain"]);
-    world.ok(&["dead", "replay", "--yes"]);
+    world.ok(&["dead", "replay", "--all", "--yes"]);
     assert_eq!(states(&world)[1], "e-2 pending 0 0");
     sql(&world, "update event_outbox set event_type = 'order.good' where id = 'e-2'");
     world.ok(&["relay", "run", "--drain"]);
@@ -99,7 +99,7 @@ fn what_is_not_there_is_named() {
     sql(&world, "alter table event_outbox rename column sent_at to done_at");
     let said = world.run(&["relay", "run", "--drain"]);
     assert_ne!(said.code, 0);
-    assert!(said.stderr.contains("has no column sent_at, which `done_at` of its layout names"), "{}", said.stderr);
+    assert!(said.stderr.contains("has no column sent_at, which `done_at` of its mapping names"), "{}", said.stderr);
     sql(&world, "drop table event_outbox");
     let said = world.run(&["status"]);
     assert!(said.code != 0 && said.stderr.contains("has no table event_outbox"), "{}", said.stderr);
@@ -117,7 +117,7 @@ fn rows_are_the_applications_to_write() {
 fn where_tables_are_made_by_hand_the_sql_is_printed_and_a_relay_makes_none() {
     let world = adopted();
     let config = std::fs::read_to_string(world.path("postroom.toml")).unwrap();
-    world.write("postroom.toml", &config.replace("[store.main.layout]", "migrate = \"never\"\n[store.main.layout]"));
+    world.write("postroom.toml", &config.replace("[store.main.mapping]", "migrate = \"never\"\n[store.main.mapping]"));
     let said = world.run(&["relay", "run", "--drain"]);
     assert_eq!(said.code, 4, "{}", said.stderr);
     assert!(world.ok(&["store", "migrate", "plan"]).contains("create table postroom_sidecar"));

@@ -19,7 +19,7 @@ fn inline(keys: &str) -> World {
     world(&format!("{keys}\n[contract.schemas]\n\"order.placed\" = '{ORDER}'\n"))
 }
 
-fn append(world: &World, id: &str, payload: &str) -> crate::world::Said {
+fn append(world: &World, id: &str, payload: &str) -> crate::world::ProgramOutput {
     world.run(&["event", "append", "--id", id, "--type", "order.placed", "--key", "o-1", "--payload", payload])
 }
 
@@ -31,7 +31,7 @@ fn an_append_that_breaks_its_contract_is_2_and_leaves_nothing() {
     assert_eq!(
         said.stderr,
         "error: event of type \"order.placed\" breaks its contract: /n: minimum\n\
-         hint: mend the event, or change its schema; `postroom schema ls` shows where that stands\n"
+         hint: fix the event, or change its schema; `postroom schema ls` shows where it is defined\n"
     );
     let lines = "{\"type\":\"order.placed\",\"payload\":{\"n\":1}}\n\n{\"type\":\"order.placed\",\"payload\":{}}\n";
     let said = world.feed(&["event", "append", "-"], lines);
@@ -56,7 +56,7 @@ fn what_was_appended_past_its_contract_is_a_dead_letter_with_the_path_and_is_not
     assert_eq!((&dead[0]["id"], &dead[0]["code"]), (&"old".into(), &"contract.violated".into()));
     let error = dead[0]["error"].as_str().unwrap();
     assert_eq!(error, "event of type \"order.placed\" breaks its contract: /n: minimum");
-    // Mended by a wider contract: it can be sent again.
+    // Fixed by a wider contract: it can be sent again.
     world.write(
         "postroom.toml",
         &format!("{config}\n[contract]\nmode = \"warn\"\n[contract.schemas]\n\"order.placed\" = '{ORDER}'\n"),
@@ -64,7 +64,7 @@ fn what_was_appended_past_its_contract_is_a_dead_letter_with_the_path_and_is_not
     world.ok(&["dead", "replay", "--code", "contract.violated", "--yes"]);
     let said = world.run(&["relay", "run", "--drain"]);
     assert_eq!(said.code, 0, "{}", said.stderr);
-    assert_eq!(said.stderr.matches("event breaks its contract").count(), 1, "{}", said.stderr);
+    assert_eq!(said.stderr.matches("event violates its schema").count(), 1, "{}", said.stderr);
     assert!(said.stderr.contains("/n: minimum"), "{}", said.stderr);
     assert_eq!(world.json(&["dead", "ls"]).as_array().unwrap().len(), 0);
 }
@@ -109,11 +109,11 @@ fn a_schema_is_added_when_it_breaks_nobody_and_refused_with_every_reason_when_it
     assert_eq!((said.code, said.stdout.as_str()), (4, ""));
     assert_eq!(
         said.stderr,
-        "error: it breaks consumers of schemas/order.placed@2.json: /m: newly required\n\
-         error: it breaks consumers of schemas/order.placed@2.json: /n: no longer required\n\
-         error: it breaks consumers of schemas/order.placed@2.json: /n: removed; renamed to m?\n\
-         error: it breaks consumers of schemas/order.placed@2.json: /note: removed\n\
-         hint: add optional fields only; or make it another type, and let consumers move there\n"
+        "error: the schema breaks consumers of schemas/order.placed@2.json: /m: newly required\n\
+         error: the schema breaks consumers of schemas/order.placed@2.json: /n: no longer required\n\
+         error: the schema breaks consumers of schemas/order.placed@2.json: /n: removed; renamed to m?\n\
+         error: the schema breaks consumers of schemas/order.placed@2.json: /note: removed\n\
+         hint: add optional fields only, or introduce a new event type and move consumers to it\n"
     );
     assert_eq!(world.run(&["schema", "add", "wider.json", "--type", "order.placed", "--dry-run"]).code, 0);
     assert_eq!(std::fs::read_to_string(world.path("schemas/order.placed.json")).unwrap(), ORDER);
@@ -124,7 +124,7 @@ fn a_schema_is_added_when_it_breaks_nobody_and_refused_with_every_reason_when_it
     for (args, what) in [
         (["schema", "add", "one.json", "--type", "a/b"], "cannot be the name of a file"),
         (["schema", "add", "none.json", "--type", "x"], "cannot read none.json"),
-        (["schema", "add", "postroom.toml", "--type", "x"], "postroom.toml is no schema: it is not JSON"),
+        (["schema", "add", "postroom.toml", "--type", "x"], "postroom.toml is not a JSON Schema: it is not JSON"),
     ] {
         let said = world.run(&args);
         assert_eq!(said.code, 2, "{}", said.stderr);
@@ -140,7 +140,7 @@ fn a_schema_of_the_configuration_is_not_written_beside() {
     world.write("one.json", ORDER);
     let said = world.run(&["schema", "add", "one.json", "--type", "order.placed"]);
     assert_eq!((said.code, said.stdout.as_str()), (4, ""), "{}", said.stderr);
-    assert!(said.stderr.contains("stands in postroom.toml:"), "{}", said.stderr);
+    assert!(said.stderr.contains("is defined in postroom.toml:"), "{}", said.stderr);
 }
 
 #[test]

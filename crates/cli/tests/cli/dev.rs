@@ -2,8 +2,9 @@
 
 use std::process::Stdio;
 
-use crate::world::{Running, World};
 use nix::sys::signal::Signal;
+
+use crate::world::{Running, World};
 
 #[test]
 fn the_demo_tells_appends_deliveries_a_retry_and_a_dead_letter_and_leaves_nothing_behind() {
@@ -41,7 +42,7 @@ fn the_other_commands_work_on_the_running_demo() {
     let on = |args: &[&str]| world.json(&[args, &config[..]].concat());
     let status = on(&["status"]);
     assert_eq!((&status["routes"][0]["route"], &status["routes"][0]["state"]), (&"mailer".into(), &"running".into()));
-    assert!(on(&["dead", "replay", "--yes"])["deliveries"].as_u64().unwrap() >= 1);
+    assert!(on(&["dead", "replay", "--all", "--yes"])["deliveries"].as_u64().unwrap() >= 1);
     demo.wait_for("delivered        order.shipped  order-4\n");
     on(&["route", "pause", "mailer"]);
     demo.wait_for("mailer is paused");
@@ -50,7 +51,7 @@ fn the_other_commands_work_on_the_running_demo() {
     demo.signal(Signal::SIGTERM);
     assert_eq!(demo.end().0, Some(0));
     assert!(world.path("demo/shop.db").exists(), "a named folder stays");
-    assert_eq!(world.run(&[&["audit"], &config[..]].concat()).code, 0);
+    assert_eq!(world.run(&[&["verify"], &config[..]].concat()).code, 0);
 }
 
 #[test]
@@ -79,5 +80,5 @@ fn a_demo_killed_with_9_goes_on_in_its_folder() {
     second.wait_for("delivered");
     second.signal(Signal::SIGINT);
     assert_eq!(second.end().0, Some(0));
-    assert_eq!(world.run(&["audit", "--config", "demo/postroom.toml"]).code, 0);
+    assert_eq!(world.run(&["verify", "--config", "demo/postroom.toml"]).code, 0);
 }

@@ -4,9 +4,10 @@
 
 use std::os::unix::fs::PermissionsExt;
 
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::world::World;
+use crate::world::{Running, World};
 
 /// More events than one page has, every seventh of another type.
 fn full() -> World {
@@ -79,14 +80,31 @@ fn a_file_is_whole_for_its_owner_only_and_never_replaced_unasked() {
 }
 
 #[test]
-fn what_another_event_of_the_same_id_says_is_not_taken_for_its_own() {
+fn events_with_the_same_id_have_their_own_payloads() {
     let world = World::new();
-    for _ in 0..2 {
-        world.append("twice", "order.placed", "o-1");
+    for payload in ["1", "2"] {
+        world.ok(&["event", "append", "--id", "twice", "--type", "order.placed", "--payload", payload]);
     }
-    let said = world.run(&["event", "export", "--payload"]);
-    let events = lines(&said.stdout);
-    let with: Vec<bool> = events.iter().map(|event| event.get("payload").is_some()).collect();
-    assert_eq!((said.code, with.iter().filter(|with| **with).count(), with.len()), (5, 1, 2), "{}", said.stderr);
-    assert!(said.stderr.contains("1 event without headers and payload"), "{}", said.stderr);
+    let payloads: Vec<Value> =
+        lines(&world.ok(&["event", "export", "--payload"])).iter().map(|event| event["payload"].clone()).collect();
+    assert_eq!(payloads, [1, 2]);
+}
+
+#[test]
+fn an_interrupted_export_keeps_what_it_wrote_and_says_how_to_get_the_rest() {
+    let world = World::new();
+    let line = |n: usize| format!("{{\"type\":\"order.placed\",\"payload\":\"{}\"}}\n", "x".repeat(n % 7 + 10_000));
+    let many: String = (0..2000).map(line).collect();
+    assert_eq!(world.feed(&["event", "append", "-"], &many).code, 0);
+    // More than a pipe holds: nobody reads on before the signal, so it comes in the middle.
+    let mut export = Running::start(world.command(&["event", "export", "--payload"]));
+    let first = export.wait_for("\"position\":1,");
+    export.signal(Signal::SIGINT);
+    let (code, rest) = export.end();
+    let events = lines(&format!("{first}{rest}"));
+    assert_eq!(code, Some(5));
+    let last = events.last().unwrap()["position"].as_u64().unwrap();
+    assert!(last < 2000 && events.len() as u64 == last, "{last}");
+    let rest = lines(&world.ok(&["event", "export", "--payload", "--after", &last.to_string()]));
+    assert_eq!((&rest[0]["position"], rest.len() as u64), (&(last + 1).into(), 2000 - last));
 }

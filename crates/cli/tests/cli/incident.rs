@@ -15,12 +15,13 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use postroom_conformance::servers::brokers::Redis;
-use postroom_conformance::servers::{Cluster, ClusterOptions, OwnServer, faketime};
+use postroom_testbed::brokers::Redis;
+use postroom_testbed::{Cluster, ClusterOptions, OwnServer, faketime};
 use serde_json::Value;
 use sqlx::{Connection as _, Executor as _, PgConnection};
 
 use crate::docs::{page, root};
+use crate::reader::Commands;
 use crate::world::{Running, World};
 
 /// Everything that can break.
@@ -90,7 +91,7 @@ impl Night {
             "02:10: the broker stops" => {
                 self.redis.stop().unwrap();
                 self.world.append("good-2", "order.paid", "order-7");
-                let open = |orders: &Value| orders["state"] == "breaker_open" && orders["note"] != "";
+                let open = |orders: &Value| orders["state"] == "breaker_open" && orders["message"] != "";
                 self.until("open", |orders, mailer| open(orders) && mailer["delivered"] == 2);
             }
             "the broker is back" => {
@@ -111,7 +112,7 @@ impl Night {
                 fs::write(shift, "+600").unwrap();
                 // The clock jumped: the relay says again that it lives.
                 let alive = |world: &World| world.json(&["status"])["relays"][0]["alive"] == true;
-                let deadline = Instant::now() + Duration::from_mins(1);
+                let deadline = Instant::now() + Duration::from_mins(5);
                 while !alive(&self.world) || !self.world.run(&["doctor"]).stdout.contains("horizon_pinned") {
                     assert!(Instant::now() < deadline, "{}", self.world.run(&["doctor"]).stdout);
                 }
@@ -133,7 +134,7 @@ impl Night {
 
     /// What the command prints between two probes of the broker: during one, the breaker is half open.
     fn shell(&self, command: &str) -> String {
-        let deadline = Instant::now() + Duration::from_mins(1);
+        let deadline = Instant::now() + Duration::from_mins(5);
         loop {
             let printed = self.printed(command);
             if !printed.contains("half open") || Instant::now() > deadline {
@@ -184,14 +185,15 @@ fn even(text: &str) -> String {
 
 #[test]
 fn the_incident_is_told_by_the_commands_as_the_page_says() {
-    let before = page("docs/incident.md");
+    let (before, mut commands) = (page("docs/incident.md"), Commands::of("docs/incident.md"));
     let mut night = Night::begin();
     let mut told = String::new();
     let mut parts = PARTS.iter().chain(["a relay runs again"].iter());
     let mut pieces = before.split("```console\n");
     told.push_str(pieces.next().unwrap());
     for piece in pieces {
-        let (block, after) = piece.split_once("```").unwrap();
+        let (_, after) = piece.split_once("```").unwrap();
+        let block = commands.block();
         let part = parts.next().expect("a part for every block");
         if !part.is_empty() {
             night.goes_on(part);

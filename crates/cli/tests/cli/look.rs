@@ -1,7 +1,9 @@
 //! Commands that only look: tables for people, the same records as JSON.
 
-use crate::world::{Running, World};
 use nix::sys::signal::Signal;
+use serde_json::json;
+
+use crate::world::{Running, World};
 
 /// Four events: two through, one dead, one waiting behind a dead one.
 fn busy() -> World {
@@ -31,10 +33,9 @@ fn every_list_reads_well_and_has_a_json_form() {
         &["dead", "show", "b"],
         &["key", "ls", "--blocked"],
         &["inbox", "ls"],
-        &["audit"],
+        &["verify"],
         &["store", "migrate", "status"],
         &["config", "check"],
-        &["version"],
     ] {
         let said = world.run(args);
         assert_eq!(said.code, 0, "{args:?}: {}", said.stderr);
@@ -50,6 +51,19 @@ fn every_list_reads_well_and_has_a_json_form() {
 }
 
 #[test]
+fn the_version_is_what_a_bug_report_begins_with() {
+    let world = World::bare();
+    let version = world.json(&["version"]);
+    let commit = version["commit"].as_str().unwrap();
+    assert!(commit == "unknown" || commit.chars().all(|c| c.is_ascii_hexdigit()), "{commit}");
+    assert!(version["features"].as_array().unwrap().contains(&"exec".into()), "{version}");
+    let needed = World::new().json(&["store", "migrate", "status"])["needs"].clone();
+    assert_eq!(version["schema_versions"]["sqlite"], needed);
+    let text = world.ok(&["version"]);
+    assert!(text.starts_with("postroom ") && text.contains(&format!("\ncommit    {commit}\n")), "{text}");
+}
+
+#[test]
 fn json_is_an_array_for_lists_and_an_object_for_one_thing() {
     let world = busy();
     for list in [
@@ -58,8 +72,8 @@ fn json_is_an_array_for_lists_and_an_object_for_one_thing() {
         &["dead", "ls"],
         &["key", "ls", "--blocked"],
         &["inbox", "ls"],
+        &["verify"],
         &["audit"],
-        &["audit", "--actions"],
         &["config", "show"],
     ] {
         assert!(world.json(list).is_array(), "{list:?}");
@@ -84,7 +98,8 @@ fn status_has_the_documented_shape() {
     let mailer = status["routes"].as_array().unwrap().iter().find(|r| r["route"] == "mailer").unwrap();
     assert_eq!(
         names(mailer),
-        "blocked_keys dead delivered due due_estimated note oldest_due_seconds rate retrying route state store to"
+        "blocked_keys consumers dead delivered due due_estimated message next_try oldest_due_seconds rate rate_1m retrying \
+         route since state store to"
     );
     assert_eq!((&mailer["delivered"], &mailer["dead"], &mailer["due"]), (&1.into(), &1.into(), &0.into()));
     assert_eq!(status["stores"][0]["reachable"], true);
@@ -132,12 +147,18 @@ fn acceptances_are_listed_and_stand_in_the_events_story() {
 #[test]
 fn audit_ends_with_7_when_the_counts_differ() {
     let world = busy();
-    assert_eq!(world.run(&["audit"]).code, 0);
+    let said = world.ok(&["verify"]);
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!((lines[0], lines.len()), ("nothing is missing: 2 routes, 4 events", 4), "{said}");
+    assert!(world.ok(&["verify", "--lanes"]).lines().nth(1).unwrap().contains("recovered"));
+    assert!(world.ok(&["verify", "--help"]).contains("parked, those that had to wait"));
     // What nobody may do: a row of the log goes that every route has counted.
     world.sql("delete from postroom_log where seq = 1");
-    let said = world.run(&["audit"]);
+    let said = world.run(&["verify"]);
     assert_eq!(said.code, 7, "{}{}", said.stdout, said.stderr);
-    assert!(said.stderr.contains("the counts differ"), "{}", said.stderr);
+    assert!(said.stdout.starts_with("events may be missing: the counts of held, mailer differ"), "{}", said.stdout);
+    assert!(said.stdout.contains("3 rows up to the position, but base + seen = 4"), "{}", said.stdout);
+    assert!(world.run(&["verify", "--lanes"]).stdout.contains("rows up to the position"));
 }
 
 #[test]
@@ -197,7 +218,18 @@ fn completions_name_the_commands() {
 fn config_is_written_once_and_checks_out() {
     let world = World::bare();
     world.ok(&["config", "init", "--config", "new.toml"]);
-    world.ok(&["config", "check", "--config", "new.toml"]);
+    // Everything in it is a comment: a relay would have nothing to do.
+    let empty = world.run(&["config", "check", "--config", "new.toml"]);
+    assert_eq!(empty.code, 2, "{}", empty.stdout);
+    assert!(
+        empty.stderr.starts_with("error: new.toml configures no store\nhint: add [store.main]"),
+        "{}",
+        empty.stderr
+    );
+    world.write("some.toml", "[store.main]\nurl = \"sqlite://shop.db\"\n");
+    let empty = world.run(&["config", "check", "--config", "some.toml"]);
+    assert_eq!(empty.code, 2, "{}", empty.stdout);
+    assert!(empty.stderr.starts_with("error: no route is configured"), "{}", empty.stderr);
     let again = world.run(&["config", "init", "--config", "new.toml"]);
     assert_eq!(again.code, 4, "{}", again.stderr);
     assert!(world.ok(&["config", "show", "--origin"]).contains("postroom.toml"));
@@ -224,8 +256,8 @@ fn a_monitoring_system_gets_one_line_and_one_code() {
         command.stderr(std::process::Stdio::null());
         command
     });
-    let deadline = std::time::Instant::now() + std::time::Duration::from_mins(1);
-    while !world.run(&["check"]).stdout.starts_with("OK - 2 routes in time | ") {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_mins(5);
+    while !world.run(&["check"]).stdout.starts_with("OK - 2 routes on time | ") {
         assert!(std::time::Instant::now() < deadline, "{}", world.run(&["check"]).stdout);
     }
     relay.signal_until_end(Signal::SIGTERM);
@@ -249,7 +281,7 @@ fn dead_letters_are_counted_by_what_they_died_of() {
         (&groups[0]["count"], &groups[0]["keys"], &groups[0]["route"]),
         (&2.into(), &2.into(), &"mailer".into())
     );
-    assert_eq!((&groups[0]["code"], &groups[0]["type"]), (&"exec.error".into(), &"order.bad".into()));
+    assert_eq!((&groups[0]["code"], &groups[0]["types"]), (&"exec.error".into(), &json!({ "order.bad": 2 })));
     assert_eq!((&groups[0]["sample"], &groups[0]["error"]), (&"b".into(), &"no such address".into()));
     assert_eq!(world.json(&["dead", "groups", "--route", "held"])[0]["count"], 1);
     let table = world.ok(&["dead", "groups"]);
@@ -264,9 +296,16 @@ fn a_route_shows_what_it_did_in_the_last_hour() {
     world.ok(&["relay", "run", "--drain"]);
     let shown = world.json(&["route", "show", "mailer"]);
     let sum =
-        |what: &str| shown["minutes"].as_array().unwrap().iter().filter_map(|row| row[what].as_u64()).sum::<u64>();
+        |what: &str| shown["throughput"].as_array().unwrap().iter().filter_map(|row| row[what].as_u64()).sum::<u64>();
     assert_eq!((sum("delivered"), sum("retried"), sum("dead")), (1, 0, 1), "{shown}");
     let text = world.ok(&["route", "show", "mailer"]);
     assert!(text.contains("█ delivered 1, at most 1 event a minute") || text.contains("█  delivered 1"), "{text}");
     assert!(text.contains("failed 1"), "{text}");
+}
+
+#[test]
+fn help_is_a_command_too() {
+    let world = World::bare();
+    assert_eq!(world.ok(&["help"]), world.ok(&["--help"]));
+    assert_eq!(world.ok(&["help", "dead", "replay"]), world.ok(&["dead", "replay", "--help"]));
 }

@@ -9,19 +9,35 @@ mod adopted;
 mod append;
 mod canary;
 mod contracts;
+mod counts;
 mod dev;
 mod docs;
 mod doctor;
 mod export;
 mod facts;
+#[cfg(all(
+    feature = "postgres",
+    feature = "kafka",
+    feature = "rabbitmq",
+    feature = "nats",
+    feature = "redis",
+    feature = "webhook"
+))]
+mod hostile;
 mod http;
+mod ids;
 mod incident;
 mod logs;
 mod look;
 mod manual;
+mod mistakes;
+mod network;
+mod night;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod pull;
+mod questions;
+mod reader;
 mod relay;
 mod replays;
 #[cfg(all(feature = "postgres", feature = "redis"))]
@@ -35,6 +51,7 @@ mod secrets;
     feature = "webhook"
 ))]
 mod support;
+mod terminal;
 mod tokens;
 mod top;
 mod traces;

@@ -12,8 +12,8 @@ fn every_command_has_a_manual_page_that_man_reads_without_a_warning() {
     let pages = fs::read_dir(world.path("pages")).unwrap().count();
     assert_eq!(said, format!("wrote {pages} pages into pages\n"));
     for (command, purpose) in [
-        ("postroom", "postroom \\- Gets every committed event"),
-        ("postroom-relay-run", "postroom\\-relay\\-run \\- Deliver events until stopped"),
+        ("postroom", "postroom \\- Deliver every committed event"),
+        ("postroom-relay-run", "postroom\\-relay\\-run \\- Run a relay that delivers events"),
         ("postroom-store-migrate-up", "postroom\\-store\\-migrate\\-up"),
     ] {
         let page = fs::read_to_string(world.path(&format!("pages/{command}.1"))).unwrap();

@@ -6,11 +6,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use nix::sys::signal::Signal;
-use postroom_conformance::servers::{Cluster, Database, Servers, free_port, unique_name};
+use postroom_testbed::{Cluster, Database, Servers, free_port, unique_name};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, Row};
 
 use crate::docs;
-use crate::world::{Running, Said, World};
+use crate::reader::Commands;
+use crate::world::{ProgramOutput, Running, World};
 
 /// A folder with a configuration, and a database of its own.
 pub(crate) struct Shop {
@@ -72,7 +73,7 @@ impl Shop {
         format!("## {}\n{}\n", args.join(" "), self.masked(&said))
     }
 
-    fn masked(&self, said: &Said) -> String {
+    fn masked(&self, said: &ProgramOutput) -> String {
         let text = self.world.snapshot(said).replace(self.database.name(), "[DB]");
         let mut out = String::new();
         let mut rest = text.as_str();
@@ -161,7 +162,7 @@ fn a_table_changed_by_hand_is_4_with_the_exact_difference() {
 fn a_ring_of_another_shape_than_the_tables_have_is_4() {
     let shop = Shop::new();
     let mut all = String::new();
-    for more in ["lanes = 4\n", "leaves = 20\n", "segment = \"2d\"\n"] {
+    for more in ["lanes = 4\n", "partitions = 20\n", "segment = \"2d\"\n"] {
         shop.config(&shop.database.url(), more);
         all.push_str(&shop.refused(&["event", "ls"], 4));
     }
@@ -198,7 +199,7 @@ fn the_script_of_roles_is_all_a_user_needs() {
     shop.sql(&script);
     shop.sql(&format!("grant {schema}_viewer to {}", user.name));
     config(&shop.url_of(&user.name));
-    assert_eq!(shop.world.json(&["store", "stats"])["leaves"].as_array().unwrap().len(), 10);
+    assert_eq!(shop.world.json(&["store", "stats"])["partitions"].as_array().unwrap().len(), 10);
     shop.sql(&format!("select setval('{schema}.log_seq', 5)"));
     shop.sql(&format!("select {schema}.append('order.placed'); select setval('{schema}.log_seq', 2)"));
     let said = shop.world.run(&["store", "repair", "--yes"]);
@@ -269,6 +270,40 @@ fn a_pooler_that_was_denied_is_4_and_one_that_was_not_is_found() {
     }
 }
 
+/// Looking up what `event append` notes must not be needed for the append.
+#[test]
+fn a_role_that_may_only_append_appends() {
+    let shop = Shop::new();
+    let user = User::new(&shop);
+    let schema = format!("s_{}", shop.database.name());
+    let config = |url: &str| shop.config(url, &format!("schema = \"{schema}\"\n"));
+    config(&shop.database.url());
+    shop.sql(&shop.world.ok(&["store", "migrate", "plan"]));
+    shop.sql(&shop.world.ok(&["store", "roles"]));
+    shop.sql(&format!("grant {schema}_writer to {}", user.name));
+    config(&shop.url_of(&user.name));
+    let said = shop.world.run(&["event", "append", "--type", "other.thing", "--id", "e-1", "--payload", "1"]);
+    assert_eq!((said.code, said.stdout.as_str()), (0, "e-1\n"), "{}", said.stderr);
+    assert_eq!(shop.one(&format!("select count(*) from {schema}.log where id = 'e-1'")), "1");
+    for role in ["append", "writer", "relay", "inbox", "viewer", "migrate"] {
+        shop.sql(&format!("drop owned by {schema}_{role}; drop role {schema}_{role}"));
+    }
+}
+
+/// With the settings of Debian's package, in which nobody has written anything for Postroom.
+#[test]
+fn every_command_works_through_pgbouncer_as_debian_ships_it() {
+    let shop = Shop::new();
+    for more in ["", "pooler = \"transaction\"\n"] {
+        shop.config(&shop.database.debian_pgbouncer_url(), more);
+        shop.world.ok(&["store", "migrate", "up"]);
+        shop.world.ok(&["event", "append", "--type", "order.placed", "--payload", "1"]);
+        assert_eq!(shop.world.json(&["doctor"]).as_array().map(Vec::is_empty), Some(false));
+        assert!(!shop.world.json(&["event", "ls"]).as_array().unwrap().is_empty());
+        assert_eq!(shop.world.run(&["verify"]).code, 0);
+    }
+}
+
 #[test]
 fn the_copy_of_another_cluster_is_4_until_somebody_says_that_it_is_the_store_now() {
     let shop = Shop::new();
@@ -323,7 +358,7 @@ fn two_relays_that_define_one_route_differently_are_not_served_and_the_second_is
 #[test]
 fn the_page_of_postgresql_works_as_it_says() {
     let shop = Shop::bare();
-    let page = docs::page("docs/postgres.md");
+    let (page, mut commands) = (docs::page("docs/postgres.md"), Commands::of("docs/postgres.md"));
     let port = Servers::find().port("postgres").to_string();
     let name = unique_name("shop");
     let here = |text: &str| {
@@ -347,7 +382,8 @@ fn the_page_of_postgresql_works_as_it_says() {
         String::from_utf8(output.stdout).unwrap()
     };
     let mut printed = String::new();
-    for command in docs::blocks(&page, "console").iter().flat_map(|block| block.split("$ ")).filter(|c| !c.is_empty()) {
+    let typed = [commands.block(), commands.block(), commands.block()].concat();
+    for command in typed.split("$ ").filter(|command| !command.is_empty()) {
         printed.push_str(&run(&here(command)));
     }
     assert!(printed.contains(r#""data":{"total": 4200}"#), "{printed}");

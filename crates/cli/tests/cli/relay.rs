@@ -7,8 +7,9 @@ use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::world::{Running, World};
 use nix::sys::signal::Signal;
+
+use crate::world::{Running, World};
 
 fn to_stdout() -> World {
     let world = World::bare();
@@ -40,7 +41,7 @@ fn a_dead_letter_is_one_log_line_with_fields_and_without_the_payload() {
     let lines: Vec<serde_json::Value> = said.stderr.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
     let dead: Vec<_> = lines.iter().filter(|l| l["event_id"] == "b").collect();
     assert_eq!(dead.len(), 1, "{}", said.stderr);
-    for field in ["event_type", "tenant", "route", "attempt", "code"] {
+    for field in ["event_type", "tenant_id", "route", "attempt", "code"] {
         assert!(dead[0].get(field).is_some(), "no {field}: {}", dead[0]);
     }
 }
@@ -64,7 +65,7 @@ fn every_failed_try_is_one_log_line_with_fields_and_without_the_payload() {
     let tries: Vec<_> = lines.filter(|line| line["event_id"] == "t").collect();
     assert_eq!(tries.len(), 2, "{}", said.stderr);
     for (n, line) in tries.iter().enumerate() {
-        let told = ["tenant", "route", "store", "code"].map(|field| line[field].as_str().unwrap_or_default());
+        let told = ["tenant_id", "route", "store", "code"].map(|field| line[field].as_str().unwrap_or_default());
         assert_eq!((told, &line["attempt"]), (["acme", "down", "main", "exec.error"], &(n + 1).into()), "{line}");
     }
 }
@@ -173,4 +174,21 @@ fn a_supervisor_that_does_not_listen_changes_nothing() {
     let output = command.env("NOTIFY_SOCKET", world.path("nobody")).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(world.json(&["route", "show", "mailer"])["delivered"], 1);
+}
+
+#[test]
+fn a_relay_at_a_terminal_says_where_routes_go_and_what_it_did() {
+    let world = World::new();
+    world.append("a", "order.placed", "o-1");
+    world.append("b", "order.bad", "o-2");
+    let shown = world.at_terminal(120, "postroom relay run --drain");
+    let lines: Vec<&str> = shown.lines().collect();
+    assert_eq!(lines[0], "relay test delivers mailer → exec sh mailer.sh, held → exec sh mailer.sh", "{shown}");
+    assert_eq!(lines[1], "Ctrl-C stops it", "{shown}");
+    assert_eq!(lines.last(), Some(&"stopped: 1 delivered, 0 retried, 1 dead"), "{shown}");
+    let logged = lines.iter().find(|line| line.contains("INFO")).unwrap();
+    let clock: Vec<&str> = logged.split(' ').next().unwrap().split(':').collect();
+    assert!(clock.len() == 3 && clock.iter().all(|part| part.len() == 2), "a clock without fractions: {logged}");
+    let said = World::new().run(&["relay", "run", "--drain"]);
+    assert!(said.stderr.lines().all(|line| line.starts_with('{')), "only the log: {}", said.stderr);
 }

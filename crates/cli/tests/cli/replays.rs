@@ -33,13 +33,18 @@ fn id(row: &serde_json::Value) -> String {
 fn a_replay_is_shown_with_what_it_did() {
     let world = delivered(3);
     let done = world.json(&["replay", "--type", "order.*", "--yes", "--reason", "index lost"]);
-    assert_eq!((&done["deliveries"], &done["keys"], &done["state"]), (&3.into(), &3.into(), &"done".into()));
+    assert_eq!((&done["deliveries"], &done["keys"], &done["state"]), (&3.into(), &3.into(), &"delivering".into()));
+    world.ok(&["relay", "run", "--drain"]);
     let row = world.json(&["replay", "show", &id(&done)]);
     assert_eq!((&row["total"], &row["done"], &row["selection"]["type"]), (&3.into(), &3.into(), &"order.*".into()));
     assert_eq!(world.json(&["replay", "ls"])[0]["id"], row["id"]);
     assert!(world.json(&["replay", "ls", "--state", "running"]).as_array().unwrap().is_empty());
     let text = world.ok(&["replay", "show", &id(&done)]);
-    assert!(text.contains("is done, 3 of 3 deliveries due") && text.contains("(index lost)"), "{text}");
+    assert!(
+        text.contains("is done, 3 of 3 deliveries made due: 3 delivered, 0 pending, 0 dead again")
+            && text.contains("(index lost)"),
+        "{text}"
+    );
     for wherever in
         [&["-o", "json", "replay", "ls"][..], &["replay", "-o", "json", "ls"], &["replay", "ls", "-o", "json"]]
     {
@@ -58,7 +63,7 @@ fn a_replay_is_shown_with_what_it_did() {
 #[test]
 fn an_interrupted_replay_is_paused_and_can_be_resumed_or_cancelled() {
     let world = delivered(3);
-    let mut command = world.command(&["replay", "--rate", "1/h", "--yes", "-o", "json"]);
+    let mut command = world.command(&["replay", "--all", "--rate", "1/h", "--yes", "-o", "json"]);
     command.stderr(std::process::Stdio::null());
     let running = Running::start(command);
     let row = loop {
@@ -74,13 +79,13 @@ fn an_interrupted_replay_is_paused_and_can_be_resumed_or_cancelled() {
     assert_eq!((code, &printed["state"], &printed["deliveries"]), (Some(5), &"paused".into(), &1.into()));
     assert_eq!(world.json(&["replay", "show", id])["state"], "paused");
 
-    assert!(world.ok(&["replay", "resume", id, "--detach"]).contains("is running, 1 of 3 deliveries due"));
+    assert!(world.ok(&["replay", "resume", id, "--detach"]).contains("is running, 1 of 3 deliveries made due"));
     assert!(world.ok(&["replay", "pause", id]).contains("is paused"));
     assert!(world.ok(&["replay", "pause", id]).contains("is already paused"));
     assert_eq!(world.run(&["replay", "cancel", id, "--dry-run"]).code, 0);
     assert!(world.ok(&["replay", "cancel", id, "--reason", "wrong one"]).contains("is cancelled"));
     assert_eq!(world.run(&["replay", "resume", id]).code, 4);
-    let actions = world.json(&["audit", "--actions"]);
+    let actions = world.json(&["audit"]);
     let said: Vec<&str> = actions.as_array().unwrap().iter().map(|row| row["action"].as_str().unwrap()).collect();
     assert_eq!(said, ["replay.cancel", "replay.pause", "replay.resume", "replay.pause", "replay"]);
     assert_eq!((&actions[0]["count"], &actions[0]["reason"]), (&1.into(), &"wrong one".into()));
@@ -90,11 +95,13 @@ fn an_interrupted_replay_is_paused_and_can_be_resumed_or_cancelled() {
 #[test]
 fn a_resumed_replay_goes_on_in_the_foreground() {
     let world = delivered(3);
-    let begun = world.json(&["replay", "--rate", "100/s", "--detach", "--yes"]);
+    let begun = world.json(&["replay", "--all", "--rate", "100/s", "--detach", "--yes"]);
     assert_eq!((&begun["state"], &begun["deliveries"]), (&"running".into(), &0.into()));
     world.ok(&["replay", "pause", &id(&begun)]);
     let row = world.json(&["replay", "resume", &id(&begun)]);
-    assert_eq!((&row["state"], &row["done"]), (&"done".into(), &3.into()));
+    assert_eq!((&row["state"], &row["done"]), (&"delivering".into(), &3.into()));
+    world.ok(&["relay", "run", "--drain"]);
+    assert_eq!(world.json(&["replay", "show", &id(&begun)])["state"], "done");
 }
 
 #[test]
@@ -103,12 +110,12 @@ fn a_detached_replay_is_done_by_a_relay() {
     let mut command = world.command(&["relay", "run"]);
     command.stderr(std::process::Stdio::null());
     let relay = Running::start(command);
-    let begun = world.json(&["replay", "--detach", "--yes"]);
+    let begun = world.json(&["replay", "--all", "--detach", "--yes"]);
     let row = wait(&world, &id(&begun), |row| row["state"] == "done");
     assert_eq!(row["done"], 3);
     relay.signal(Signal::SIGTERM);
     assert_eq!(relay.end().0, Some(0));
-    assert_eq!(world.run(&["audit"]).code, 0);
+    assert_eq!(world.run(&["verify"]).code, 0);
 }
 
 #[test]

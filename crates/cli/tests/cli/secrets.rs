@@ -11,8 +11,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use postroom_conformance::servers::brokers::Redis;
-use postroom_conformance::servers::{Cluster, LOCKED_ROLE, OwnServer};
+use postroom_testbed::brokers::Redis;
+use postroom_testbed::{Cluster, LOCKED_ROLE, OwnServer};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection};
 
 use crate::http::{free, until};
@@ -117,7 +117,7 @@ fn a_relay_goes_on_with_new_passwords_and_loses_nothing() {
     in_time("all is delivered", || world.json(&["status"])["routes"][0]["delivered"] == appended);
     let arrived: u64 = redis(&broker, "XLEN orders").trim_start_matches(':').parse().unwrap();
     assert!(arrived >= appended, "{arrived} of {appended} arrived");
-    world.ok(&["audit"]);
+    world.ok(&["verify"]);
     running.signal(Signal::SIGTERM);
     assert_eq!(running.end().0, Some(0));
     let log = std::fs::read_to_string(world.path("log")).unwrap();

@@ -75,10 +75,10 @@ fn no_secret_and_no_payload_is_in_it_and_what_is_away_says_why() {
     assert_eq!(
         names.join(" "),
         "README.txt config.json doctor.json metrics.missing.txt status.json \
-         stores/acme-away/actions.missing.txt stores/acme-away/audit.missing.txt stores/acme-away/blocked.missing.txt \
+         stores/acme-away/audit.missing.txt stores/acme-away/blocked.missing.txt \
          stores/acme-away/dead.missing.txt stores/acme-away/migrations.missing.txt stores/acme-away/stats.missing.txt \
-         stores/main/actions.json stores/main/audit.json stores/main/blocked.json stores/main/dead.json \
-         stores/main/migrations.json version.json"
+         stores/acme-away/verify.missing.txt stores/main/audit.json stores/main/blocked.json stores/main/dead.json \
+         stores/main/migrations.json stores/main/verify.json version.json"
     );
     for (name, text) in &files {
         assert!(!text.contains(CANARY) && !text.contains("Y2FuYXJ5"), "{name} has a secret or a payload: {text}");
@@ -88,7 +88,7 @@ fn no_secret_and_no_payload_is_in_it_and_what_is_away_says_why() {
     assert!(file("metrics.missing.txt").contains("no relay answers on 127.0.0.1:1"));
     assert!(file("stores/main/dead.json").contains("no such address"));
     assert!(file("stores/main/blocked.json").contains("acme-key-2"));
-    assert!(file("stores/main/actions.json").contains("acme asked for it"));
+    assert!(file("stores/main/audit.json").contains("acme asked for it"));
     let again = world.run(&["support", "bundle", "--file", "b.tar.gz"]);
     assert_eq!(again.code, 4, "{}", again.stderr);
 }
@@ -105,6 +105,8 @@ fn redacted_nothing_of_the_business_is_in_it_and_one_key_is_one_word() {
         for word in
             ["acme", CANARY, "mailer", "held", "order.", "ada", "no such address", "127.0.0.1", host.trim(), &folder]
         {
+            // A code may have the name in it.
+            let text = text.replace("doctor.readable_file", "");
             assert!(!text.contains(word) && !name.contains(word), "{name} has {word:?}: {text}");
         }
     }
@@ -123,7 +125,7 @@ fn a_running_relay_adds_its_metrics() {
     let world = World::new();
     world.append("a", "order.placed", "o-1");
     let config = std::fs::read_to_string(world.path("postroom.toml")).unwrap();
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = postroom_testbed::free_port().unwrap();
     world.write(
         "postroom.toml",
         &format!("{config}\n[http]\nlisten = \"127.0.0.1:{port}\"\nmetrics_token = \"{CANARY}\"\n"),
@@ -133,7 +135,7 @@ fn a_running_relay_adds_its_metrics() {
         command.stderr(std::process::Stdio::null());
         command
     });
-    let deadline = std::time::Instant::now() + std::time::Duration::from_mins(1);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_mins(5);
     // The first of them are there before the relay has joined its store.
     let metrics = loop {
         let said = world.run(&["support", "bundle", "--redact", "--file", "b.tar.gz", "--overwrite"]);
@@ -155,5 +157,5 @@ fn a_store_on_a_server_adds_its_sizes() {
     assert_eq!(said.code, 0, "{}{}", said.stdout, said.stderr);
     let files = unpacked(&shop.world, "b.tar.gz");
     let stats: serde_json::Value = serde_json::from_str(&files["postroom-support/stores/store-1/stats.json"]).unwrap();
-    assert_eq!((&stats["store"], stats["leaves"].is_array()), (&"store-1".into(), true), "{stats}");
+    assert_eq!((&stats["store"], stats["partitions"].is_array()), (&"store-1".into(), true), "{stats}");
 }

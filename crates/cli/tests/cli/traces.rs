@@ -13,7 +13,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
-use postroom_conformance::servers::{Collector, Posted};
+use postroom_testbed::{Collector, Posted};
 use prost::Message as _;
 
 use crate::http::{free, until};
@@ -214,7 +214,7 @@ fn what_waits_for_a_collector_is_sent_when_it_comes_back() {
     let mut command = world.command(&["relay", "run", "--listen", &answers]);
     command.stderr(Stdio::piped());
     let mut relay = Running::start(command);
-    while !relay.note().contains("the collector takes no spans") {}
+    while !relay.note().contains("trace collector rejects spans") {}
     let spans = spans_of(Collector::at(&address).next());
     assert_eq!(spans.iter().map(|span| span.name.as_str()).collect::<Vec<_>>(), ["send mailer"]);
     relay.signal(Signal::SIGTERM);

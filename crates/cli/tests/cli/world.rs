@@ -25,8 +25,8 @@ pub(crate) struct World {
     dir: TempDir,
 }
 
-/// How the program ended and what it said.
-pub(crate) struct Said {
+/// Exit code and output of a run of the program.
+pub(crate) struct ProgramOutput {
     pub(crate) code: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
@@ -81,7 +81,12 @@ to = {{ exec = {{ command = ["sh", "mailer.sh"] }} }}
     }
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_postroom"));
+        self.program(env!("CARGO_BIN_EXE_postroom"), args)
+    }
+
+    /// The command that runs a program in the folder, with nothing of our own environment that could mean something to it.
+    pub(crate) fn program(&self, program: &str, args: &[&str]) -> Command {
+        let mut command = Command::new(program);
         command.args(args).current_dir(self.dir.path()).env_clear();
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("HOME", self.dir.path()).env("TMPDIR", self.dir.path()).env("USER", "ada");
@@ -89,16 +94,42 @@ to = {{ exec = {{ command = ["sh", "mailer.sh"] }} }}
         command
     }
 
-    pub(crate) fn run(&self, args: &[&str]) -> Said {
+    pub(crate) fn run(&self, args: &[&str]) -> ProgramOutput {
         said(&self.command(args).output().unwrap())
     }
 
     /// Runs it with something on stdin.
-    pub(crate) fn feed(&self, args: &[&str], stdin: &str) -> Said {
+    pub(crate) fn feed(&self, args: &[&str], stdin: &str) -> ProgramOutput {
         let mut child = self.command(args).stdin(Stdio::piped()).spawn().unwrap();
         // A program that refuses early closes its end; what it says counts.
         let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
         said(&child.wait_with_output().unwrap())
+    }
+
+    /// Runs a line of shell on a terminal of this width, where `postroom` is the program; everything it wrote there.
+    pub(crate) fn at_terminal(&self, columns: u16, line: &str) -> String {
+        let output = self.terminal(columns, line).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().replace("\r\n", "\n")
+    }
+
+    /// The command that runs a line of shell on a terminal of this width.
+    pub(crate) fn terminal(&self, columns: u16, line: &str) -> Command {
+        let folder = Path::new(env!("CARGO_BIN_EXE_postroom")).parent().unwrap().display().to_string();
+        let path = std::env::var("PATH").unwrap_or_default();
+        let typed = format!("stty rows 24 cols {columns}; {line}");
+        // `script` gives it a terminal.
+        let mut command = Command::new("script");
+        command
+            .args(["--quiet", "--flush", "--command", &typed, "/dev/null"])
+            .current_dir(self.dir.path())
+            .env("PATH", format!("{folder}:{path}"))
+            .env("TERM", "xterm-256color")
+            .env("SHELL", "/bin/sh")
+            .env("NO_COLOR", "1")
+            .env("USER", "ada")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped());
+        command
     }
 
     /// Runs it; it must work. Gives back what it printed.
@@ -106,6 +137,15 @@ to = {{ exec = {{ command = ["sh", "mailer.sh"] }} }}
         let said = self.run(args);
         assert_eq!(said.code, 0, "{args:?}: {}", said.stderr);
         said.stdout
+    }
+
+    /// The routes of `status` without their rates, which change by themselves while time passes.
+    pub(crate) fn routes(&self) -> serde_json::Value {
+        let mut routes = self.json(&["status"])["routes"].take();
+        for route in routes.as_array_mut().unwrap() {
+            route.as_object_mut().unwrap().retain(|name, _| !name.starts_with("rate"));
+        }
+        routes
     }
 
     /// The JSON it prints.
@@ -138,7 +178,7 @@ to = {{ exec = {{ command = ["sh", "mailer.sh"] }} }}
     }
 
     /// Everything of one run as text, with what differs from run to run masked.
-    pub(crate) fn snapshot(&self, said: &Said) -> String {
+    pub(crate) fn snapshot(&self, said: &ProgramOutput) -> String {
         let text = format!("exit {}\n-- stdout\n{}-- stderr\n{}", said.code, said.stdout, said.stderr);
         let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let text = text.replace(&self.dir.path().display().to_string(), "[DIR]");
@@ -146,10 +186,16 @@ to = {{ exec = {{ command = ["sh", "mailer.sh"] }} }}
     }
 }
 
-fn said(output: &Output) -> Said {
+impl From<Output> for ProgramOutput {
+    fn from(output: Output) -> Self {
+        said(&output)
+    }
+}
+
+fn said(output: &Output) -> ProgramOutput {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     let code = output.status.code().expect("ended by itself");
-    Said { code, stdout: text(&output.stdout), stderr: text(&output.stderr) }
+    ProgramOutput { code, stdout: text(&output.stdout), stderr: text(&output.stderr) }
 }
 
 /// Replaces ids, times and durations of tries.
@@ -213,6 +259,16 @@ impl Running {
                 return line;
             }
             seen.push_str(&line);
+        }
+    }
+
+    /// Reads stdout up to this text, which need not end a line.
+    pub(crate) fn read_until(&mut self, text: &str) {
+        let (mut seen, mut byte) = (Vec::new(), [0]);
+        while !seen.ends_with(text.as_bytes()) {
+            let read = std::io::Read::read(&mut self.lines, &mut byte).unwrap();
+            assert_eq!(read, 1, "ended without {text:?}; said:\n{}", String::from_utf8_lossy(&seen));
+            seen.extend(byte);
         }
     }
 

@@ -126,3 +126,32 @@ fn causes_are_told_only_on_request() {
     let loud = world.run(&["event", "ls", "-v"]).stderr;
     assert!(!quiet.contains("caused by:") && loud.contains("  caused by: "), "{quiet}\n{loud}");
 }
+
+#[test]
+fn in_the_wrong_folder_no_command_says_that_all_is_well() {
+    let world = World::new();
+    let elsewhere = world.path("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    for args in [
+        &["status"][..],
+        &["doctor"],
+        &["config", "check"],
+        &["relay", "run", "--drain"],
+        &["event", "ls"],
+        &["route", "ls"],
+        &["verify"],
+        &["prune", "--yes"],
+    ] {
+        let output = world.command(args).current_dir(&elsewhere).output().unwrap();
+        let (said, told) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert_eq!((output.status.code(), said.as_ref()), (Some(2), ""), "{args:?}: {told}");
+        let first = told.lines().next().unwrap_or_default();
+        assert!(first.starts_with("error: no configuration found; looked for postroom.toml, "), "{args:?}: {first}");
+        assert!(first.ends_with("/etc/postroom/config.toml"), "{args:?}: {first}");
+        assert!(told.contains("hint: name a file with --config"), "{args:?}: {told}");
+    }
+    let output = world.command(&["check"]).current_dir(&elsewhere).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.starts_with("UNKNOWN - no configuration found"), "{said}");
+}

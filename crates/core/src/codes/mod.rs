@@ -1,93 +1,56 @@
-//! Every code that people may read: what it means and what to do. `explain` and `docs/failures.md` are made from it.
+//! Codes that people may read: what each means and what to do. A member lists its own with [`codes!`](crate::codes);
+//! `explain` and `docs/failures.md` are made from all lists.
 
-mod consumer;
-mod contract;
-mod doctor;
-mod exec;
-mod handler;
-mod http;
-mod kafka;
-mod nats;
-mod other;
-mod pull;
-mod rabbitmq;
-mod redis;
-mod webhook;
-mod window;
+mod shared;
 
-use std::fmt::Write as _;
+pub use shared::CODES;
 
-/// A code, stable over versions.
+/// Code, stable over versions. A code that ends in a number stands for all that differ only in the number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Code {
-    /// As it is printed: `kafka.timeout`.
+    /// Code as it is printed: `kafka.timeout`.
     pub code: &'static str,
-    /// What the relay does about it, where it is a failure of a delivery.
+    /// Kind of the failure, if the code is one of a delivery.
     pub kind: &'static str,
-    /// Why it happens.
+    /// Cause of the failure.
     pub cause: &'static str,
-    /// What to do.
+    /// Next step.
     pub next: &'static str,
 }
 
-/// Codes that belong together.
+/// Codes that belong together. Sections of several members may have one title: they are shown as one.
 #[derive(Debug, Clone, Copy)]
 pub struct Section {
-    /// Its heading.
+    /// Heading of the section.
     pub title: &'static str,
-    /// What is to be said of all of them; may be empty.
+    /// Introduction of the section; may be empty.
     pub about: &'static str,
-    /// The codes.
+    /// Codes of the section.
     pub codes: &'static [Code],
 }
 
-/// All there are.
-pub const SECTIONS: &[Section] = &[
-    handler::SECTION,
-    window::SECTION,
-    contract::SECTION,
-    exec::SECTION,
-    pull::SECTION,
-    kafka::SECTION,
-    rabbitmq::SECTION,
-    nats::SECTION,
-    redis::SECTION,
-    webhook::SECTION,
-    consumer::SECTION,
-    http::SECTION,
-    doctor::SECTION,
-    other::SECTION,
-];
+/// A list of codes, one line each: `"code" | "kind" | "cause" | "next step"`.
+#[macro_export]
+macro_rules! codes {
+    ($($code:literal | $kind:literal | $cause:literal | $next:literal)*) => {
+        &[$($crate::codes::Code { code: $code, kind: $kind, cause: $cause, next: $next }),*]
+    };
+}
 
 impl Code {
-    /// What is known of a code. Those of answers are explained together: `webhook.status_503` as `webhook.status_500`.
-    pub fn find(code: &str) -> Option<&'static Self> {
-        let asked = if code.starts_with("webhook.status_") { "webhook.status_500" } else { code };
-        Self::all().find(|known| known.code == asked)
+    /// Whether it stands for several codes, which differ in the number at their end.
+    pub fn is_numbered(&self) -> bool {
+        self.code.ends_with(|c: char| c.is_ascii_digit())
     }
 
-    /// Every one.
-    pub fn all() -> impl Iterator<Item = &'static Self> {
-        SECTIONS.iter().flat_map(|section| section.codes)
+    /// Whether it explains this code: `webhook.status_500` also explains `webhook.status_503`.
+    pub fn explains(&self, code: &str) -> bool {
+        let stem = |code: &str| code.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+        self.code == code || (self.is_numbered() && self.code[..stem(self.code)] == code[..stem(code)])
     }
 }
 
-/// All of it as a page shows it.
-pub fn page() -> String {
-    let mut page = String::new();
-    for Section { title, about, codes } in SECTIONS {
-        let about = if about.is_empty() { String::new() } else { format!("{about}\n\n") };
-        let _ = write!(page, "### {title}\n\n{about}| code | kind | cause | next step |\n| --- | --- | --- | --- |\n");
-        for Code { code, kind, cause, next } in *codes {
-            let several = if *code == "webhook.status_500" { " and so on" } else { "" };
-            let _ = writeln!(page, "| `{code}`{several} | {kind} | {cause} | {next} |");
-        }
-        page.push('\n');
-    }
-    page.trim_end().to_owned()
-}
-
-/// A text of a code without the marks of a page: a link is its text.
+/// Returns a text of a code without Markdown: a link becomes its text.
 pub fn plain(text: &str) -> String {
     let (mut plain, mut rest) = (String::with_capacity(text.len()), text);
     while let Some((before, after)) = rest.split_once('[') {
@@ -109,5 +72,14 @@ mod tests {
     fn a_link_is_its_text_and_a_bracket_stays() {
         assert_eq!(plain("see [what is needed](nats.md#logging-in), or wait"), "see what is needed, or wait");
         assert_eq!(plain("add a `[[route]]`"), "add a `[[route]]`");
+    }
+
+    #[test]
+    fn a_code_with_a_number_explains_all_that_differ_in_it_only() {
+        let code = |code| Code { code, kind: "", cause: "", next: "" };
+        assert!(code("url.status_500").explains("url.status_503") && code("url.status").explains("url.status"));
+        for (known, asked) in [("url.status_500", "url.state_503"), ("url.status", "url.status1")] {
+            assert!(!code(known).explains(asked), "{known} {asked}");
+        }
     }
 }

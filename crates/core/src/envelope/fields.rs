@@ -12,7 +12,7 @@ use crate::event::Event;
 use crate::failure::Failure;
 use crate::transport::Stage;
 
-/// Fields in the order they are written.
+/// Fields in the order in which they are written.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FieldTable {
     body: Vec<(String, Part)>,
@@ -20,34 +20,36 @@ pub struct FieldTable {
     headers: Vec<(String, Part)>,
 }
 
-/// Where a field's value comes from.
+/// Source of a field's value.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum Part {
-    /// A text of the event, `null` when it has none.
+    /// Text field of the event, `null` if it has none.
     Text(TextPart),
-    /// A time of the event.
+    /// Time field of the event.
     Time(TimePart, TimeForm),
-    /// The payload as JSON.
+    /// Payload as JSON.
     Payload,
-    /// The schema version, a number.
+    /// Schema version, a number.
     SchemaVersion,
-    /// The number in the log, `null` on adopted tables.
+    /// Position in the log, `null` on adopted tables.
     Position,
-    /// A scope field by name.
+    /// Attribute by name.
     Attribute(String),
-    /// A header by name.
+    /// Header by name.
     Header(String),
-    /// How often it was tried before, a number; of a dead event how often in all.
+    /// Number of earlier attempts; of a dead letter, of all attempts.
     Attempts,
-    /// When a dead event was given up, `null` before.
+    /// Time at which a dead letter was given up, `null` before.
     FailedAt(TimeForm),
-    /// Why an event is dead, in one word; `null` before.
+    /// Reason of a dead letter in one word; `null` before.
     Error,
 }
 
-/// A text of the event.
+/// Text field of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the event's own")]
+#[non_exhaustive]
 pub enum TextPart {
     Id,
     Type,
@@ -59,16 +61,18 @@ pub enum TextPart {
     CausationId,
 }
 
-/// A time of the event.
+/// Time field of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the event's own")]
+#[non_exhaustive]
 pub enum TimePart {
     OccurredAt,
     AvailableAt,
 }
 
-/// A field that names nothing an event has.
+/// Error of a field that an event does not have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum FieldError {
     /// No such part.
     #[error(
@@ -86,7 +90,7 @@ pub enum FieldError {
 }
 
 impl Part {
-    /// Reads a part by its name, with a time form if the configuration gives one.
+    /// Parses a field by its name, with a time format if the configuration sets one.
     pub fn parse(from: &str, time: Option<&str>) -> Result<Self, FieldError> {
         use TextPart as T;
         let form = match time {
@@ -124,7 +128,7 @@ impl Part {
 }
 
 impl FieldTable {
-    /// A table of these fields, in this order.
+    /// Creates a table of these fields, in this order.
     pub fn new(body: Vec<(String, Part)>) -> Self {
         Self { body, ..Self::default() }
     }
@@ -145,7 +149,7 @@ impl FieldTable {
     pub(super) fn encode(&self, event: &Event, stage: Stage<'_>) -> Result<Bytes, Failure> {
         let mut body = Vec::with_capacity(event.payload.len() + 256);
         let mut json = serde_json::Serializer::new(&mut body);
-        let dead = if stage.burial.is_some() { self.dead.as_slice() } else { &[] };
+        let dead = if stage.dead_letter.is_some() { self.dead.as_slice() } else { &[] };
         let result = (|| {
             let mut map = json.serialize_map(Some(self.body.len() + dead.len()))?;
             for (name, part) in self.body.iter().chain(dead) {
@@ -156,6 +160,12 @@ impl FieldTable {
         })();
         result.map_err(|_: serde_json::Error| super::not_json(event))?;
         Ok(Bytes::from(body))
+    }
+
+    /// Whether a header of this name is a number by what it is made from.
+    pub(super) fn is_number(&self, header: &str) -> bool {
+        let number = |part: &Part| matches!(part, Part::Attempts | Part::SchemaVersion | Part::Position);
+        self.headers.iter().any(|(name, part)| name == header && number(part))
     }
 
     /// The headers.
@@ -191,8 +201,8 @@ fn written<'a>(part: &Part, event: &'a Event, stage: Stage<'_>) -> Option<Cow<'a
         Part::SchemaVersion => Some(Cow::Owned(event.schema_version.to_string())),
         Part::Position => stage.position.map(|position| Cow::Owned(position.to_string())),
         Part::Attempts => Some(Cow::Owned(stage.attempts.to_string())),
-        Part::FailedAt(form) => stage.burial.map(|burial| Cow::Owned(form.format(burial.at))),
-        Part::Error => stage.burial.map(|burial| Cow::Owned(burial.reason().to_owned())),
+        Part::FailedAt(form) => stage.dead_letter.map(|dead_letter| Cow::Owned(form.format(dead_letter.at))),
+        Part::Error => stage.dead_letter.map(|dead_letter| Cow::Owned(dead_letter.reason().to_owned())),
         Part::Attribute(name) => match event.attributes.get(name)? {
             Value::Null => None,
             Value::String(text) => Some(Cow::Borrowed(text)),
@@ -220,7 +230,7 @@ mod tests {
     use super::super::{Binding, Encoder, Format};
     use super::*;
     use crate::event::JSON;
-    use crate::transport::Burial;
+    use crate::transport::DeadLetterCause;
 
     #[test]
     fn fields_stand_in_the_order_written_with_their_own_names_and_time_forms() {
@@ -262,8 +272,8 @@ mod tests {
             (Failure::transient("kafka.broker", "said no"), "max_retries_exceeded"),
             (Failure::permanent("kafka.too_large", "said no"), "kafka.too_large"),
         ] {
-            let burial = Burial { failure, attempts: 5, at: "2026-01-02T03:04:05Z".parse().unwrap() };
-            let stage = Stage { position: None, attempts: 5, burial: Some(&burial) };
+            let dead_letter = DeadLetterCause { failure, attempts: 5, at: "2026-01-02T03:04:05Z".parse().unwrap() };
+            let stage = Stage { position: None, attempts: 5, dead_letter: Some(&dead_letter) };
             let expected = format!(
                 r#"{{"event_id":"e-1","retry_count":5,"failed_at":"2026-01-02T03:04:05.000000Z","error":"{error}"}}"#
             );

@@ -10,6 +10,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use bytes::Bytes;
+use serde_json::value::RawValue;
 
 pub use fields::{FieldError, FieldTable, Part, TextPart, TimePart};
 pub use time::TimeForm;
@@ -21,21 +22,23 @@ use crate::transport::Stage;
 /// Headers of ours at most, without scope fields.
 const HEADERS_OURS: usize = 14;
 
-/// How a route's envelopes look.
+/// Format of a route's envelopes.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum Format {
-    /// The payload as it is; everything else in headers.
+    /// Payload unchanged, with all other fields in headers.
     CloudEventsBinary,
-    /// One JSON object with everything.
+    /// JSON object with the whole event.
     CloudEventsStructured,
-    /// The payload as it is, with three headers.
+    /// Payload unchanged, with three headers.
     Raw,
-    /// A JSON object with fields as the configuration names them.
+    /// JSON object with fields that the configuration names.
     Fields(FieldTable),
 }
 
-/// How a transport spells headers.
+/// Spelling of headers by a transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Binding {
     /// `ce_id`, with `content-type` among the headers.
     Kafka,
@@ -86,21 +89,21 @@ fn percent_encoded(text: Cow<'_, str>) -> Cow<'_, str> {
     Cow::Owned(encoded)
 }
 
-/// A header's name and value.
+/// Name and value of a header.
 pub type Header<'a> = (Cow<'a, str>, Cow<'a, str>);
 
-/// An event ready for the wire. Borrows what it can of the event: it lives as long as it takes to write it.
+/// Event ready for the wire. Borrows from the event, and lives as long as it takes to write it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Envelope<'a> {
-    /// What the body is.
+    /// Content type of the body.
     pub content_type: Cow<'a, str>,
-    /// Headers in order: ours, then the event's own. The first of a name counts.
+    /// Headers in order: Postroom's own, then the event's. The first of a name counts.
     pub headers: Vec<Header<'a>>,
-    /// The body.
+    /// Body of the message.
     pub body: Bytes,
 }
 
-/// Encodes the events of one route.
+/// Encoder of the events of one route.
 #[derive(Debug, Clone)]
 pub struct Encoder {
     format: Format,
@@ -109,12 +112,12 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// An encoder; `source` is the CloudEvents `source`, by default `/postroom/<store>`.
+    /// Creates an encoder; `source` is the CloudEvents `source`, by default `/postroom/<store>`.
     pub fn new(format: Format, binding: Binding, source: impl Into<String>) -> Self {
         Self { format, binding, source: source.into() }
     }
 
-    /// Encodes one event at this stage of its way.
+    /// Encodes an event at this stage of its delivery.
     pub fn encode<'a>(&'a self, event: &'a Event, stage: Stage<'_>) -> Result<Envelope<'a>, Failure> {
         let (content_type, body) = match &self.format {
             Format::CloudEventsBinary | Format::Raw => (Cow::Borrowed(&*event.content_type), event.payload.clone()),
@@ -130,6 +133,28 @@ impl Encoder {
         }
         self.describe(event, stage, &mut headers);
         Ok(Envelope { content_type, headers, body })
+    }
+
+    /// Reports whether a header is made from a number of the event, for transports whose headers have types.
+    pub fn is_number(&self, header: &str) -> bool {
+        matches!(&self.format, Format::Fields(table) if table.is_number(header))
+    }
+
+    /// Encodes an event as a line of JSON, with its line break; `code` is that of the failure if the envelope is not JSON.
+    pub fn json_line(&self, event: &Event, stage: Stage<'_>, code: &'static str) -> Result<Vec<u8>, Failure> {
+        let mut line = self.encode(event, stage)?.body.to_vec();
+        if serde_json::from_slice::<&RawValue>(&line).is_err() {
+            let error = format!("the envelope of event {} is not JSON and may not fit one line", event.id);
+            return Err(Failure::permanent(code, error));
+        }
+        // A line break in valid JSON can only stand between tokens, where a space means the same.
+        for byte in &mut line {
+            if matches!(byte, b'\n' | b'\r') {
+                *byte = b' ';
+            }
+        }
+        line.push(b'\n');
+        Ok(line)
     }
 
     /// What the body does not say.

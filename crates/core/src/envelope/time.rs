@@ -3,8 +3,9 @@
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-/// How a time is written.
+/// Format of a time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TimeForm {
     /// `2026-01-02T03:04:05Z`
     SecondsZ,
@@ -18,7 +19,7 @@ pub enum TimeForm {
 }
 
 impl TimeForm {
-    /// Reads the configuration's word.
+    /// Parses the name of a format in the configuration.
     pub fn parse(word: &str) -> Option<Self> {
         match word {
             "seconds-z" => Some(Self::SecondsZ),
@@ -29,7 +30,7 @@ impl TimeForm {
         }
     }
 
-    /// Writes the time in UTC.
+    /// Formats the time in UTC.
     pub fn format(self, time: Timestamp) -> String {
         let utc = time.to_zoned(TimeZone::UTC);
         match self {

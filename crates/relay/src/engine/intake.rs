@@ -1,22 +1,11 @@
 //! What comes in from the store: deliveries, and what became of our ownership.
 
-use std::error::Error;
 use std::time::Duration;
 
-use postroom_core::{
-    Delivery, LaneTerm, Lease, Phase as BreakerPhase, RouteHealth, RouteState, Standing, StoreError, Verdict,
-};
+use postroom_core::{Delivery, LaneTerm, Lease, Ownership, RouteState, StoreError, Verdict};
 
-use super::{Engine, Held, Phase, Taken};
-
-/// Most deliveries held behind earlier ones of their keys; beyond, no more is taken until some are done.
-const FOLLOWERS_MAX: usize = 10_000;
-/// Most deliveries on their way again that are held while they wait for each other.
-const AGAIN_MAX: usize = 10_000;
-/// Bytes held in all, and rows while many are refused, as a multiple of what one take may bring.
-const HELD_TAKES_MAX: usize = 8;
-/// How long takes may fail before the route counts as down.
-const TROUBLE_MIN: Duration = Duration::from_secs(5);
+use super::context::chain;
+use super::{Engine, Phase, Taken};
 
 impl Engine {
     /// Whether another take makes sense now.
@@ -27,223 +16,175 @@ impl Engine {
     /// Whether what a take brings could be held.
     pub(super) fn has_room(&mut self, now: Duration) -> bool {
         // A paused route is looked at too, and brings nothing: that is how its release is noticed.
-        // Doubts about our lanes only a take can end; while settles fail it need not.
-        let unsure = self.doubts.is_raised() && self.settler.is_empty();
-        if self.standing.paused || unsure {
+        // Uncertainty about our lanes only a take can end; while settles fail it need not.
+        let unsure = self.ownership.is_uncertain() && self.settler.is_empty();
+        if self.ownership.is_paused() || unsure {
             return true;
         }
-        let rows = self.options.take.rows;
-        // Behind a cluster of bad events there may be good ones.
-        let ahead = if self.pace.is_wary(now) && !self.ready.is_one_line() { HELD_TAKES_MAX } else { 1 };
-        // Those on their way again, which may have to wait for each other, keep no fresh ones out.
-        let crowded = self.ready.again() >= rows && !(self.ready.fresh() == 0 && self.is_doubtful_full());
-        self.ready.fresh() < rows.saturating_mul(ahead)
-            && !crowded
-            && self.ready.again() < AGAIN_MAX
-            && self.keys.waiting() < FOLLOWERS_MAX
-            && self.settler.returning() < rows
-            && self.held_bytes < self.options.take.bytes.saturating_mul(HELD_TAKES_MAX)
+        if self.keeps_nothing() && self.destination.is_down(now) {
+            return false;
+        }
+        let take = self.route.options.take;
+        self.settler.returning() < take.rows
+            && self.queue.has_room(take, self.destination.pace().is_wary(now), self.is_doubtful_full())
     }
 
+    /// Whether what is taken keeps a transaction open, so that nothing may be held that cannot be sent.
+    fn keeps_nothing(&self) -> bool {
+        self.route.source.holds_transactions()
+    }
+
+    /// Returns what cannot be sent for now, if keeping it would keep transactions open for as long as an outage or a pause
+    /// lasts.
+    pub(super) fn return_stalled(&mut self, now: Duration) {
+        if !self.keeps_nothing() || self.queue.holds_nothing() || self.phase != Phase::Serving {
+            return;
+        }
+        if self.ownership.is_paused() || self.destination.is_down(now) {
+            for held in self.queue.take_all() {
+                self.settle_later(now, held.delivery, Verdict::Returned, Duration::ZERO);
+            }
+        }
+    }
+
+    /// Whether nothing is ready, in flight, or on its way into the store.
+    pub(super) fn holds_nothing(&self) -> bool {
+        self.window.is_empty() && self.queue.is_empty() && self.settler.is_empty()
+    }
+
+    /// Takes in what a take brings.
     pub(super) fn taken(&mut self, taken: Taken) {
-        let now = self.clock.elapsed();
-        let number = self.takes;
-        self.take_running = false;
+        let now = self.route.elapsed();
         let (take, others_idle) = match taken {
             Ok(taken) => taken,
             Err(error) => {
-                self.lost_meanwhile.clear();
+                self.ownership.fail_take();
                 self.timing.look_failed(now);
-                self.store_error("take", &error);
-                self.doubts.raise();
-                let since = self.trouble.take().map_or(now, |(since, _)| since);
-                self.trouble = Some((since, chain(&error)));
+                self.route.log_store_error("take", &error);
+                self.health.take_failed(now, chain(&error));
                 self.tell_health(now);
                 return;
             }
         };
-        self.doubts.clear();
-        let owed = std::mem::take(&mut self.owed);
-        self.owe(owed);
+        self.route.store_answered();
+        let free = self.ownership.confirm_take();
+        self.window.give_back(free);
         if take.taken_over > 0 {
-            self.observer.took_over(take.taken_over);
+            self.route.observer.took_over(take.taken_over);
         }
         let found = !take.deliveries.is_empty();
-        self.more = take.more;
         let jitter = self.rng.f64();
         self.timing.looked(now, found, take.more, take.next_due, jitter);
         // What is settled after this take may leave something to look for.
-        let nothing_held = self.flights.is_empty() && self.ready.is_empty() && self.settler.is_empty();
         if !found
             && !take.more
-            && nothing_held
+            && self.holds_nothing()
             && let Some(every) = self.timing.longest_pause()
-            && self.source.watch(every)
+            && self.route.source.watch(every)
         {
             self.timing.watched(now, take.next_due);
         }
-        let idle = !found && !take.more && (take.standing.paused || (!take.retrying && others_idle));
-        if self.options.drain && !found && !idle {
+        if self.drain.took(&take, others_idle) {
             self.timing.look_elsewhere(now);
         }
-        // What was settled while it looked may have left something to wait for.
-        self.exhausted = idle && self.settles == self.settles_before_take;
-        self.halted.clone_from(&take.standing.halted);
-        self.trouble = None;
-        if take.standing.lanes == 0 && !self.stands_by {
+        if self.health.took(&take.ownership) {
             tracing::info!(
-                store = self.store_name,
-                route = self.definition.name,
-                "standing by: another relay holds this route, or its lease is not over yet"
+                store = self.route.store_name,
+                route = self.route.name(),
+                "standing by: another relay owns this route, or its lease has not ended"
             );
         }
-        self.stands_by = take.standing.lanes == 0;
         // Ownership first: nothing of a lost lane may be admitted.
-        self.stand(take.standing);
+        self.update_ownership(&take.ownership);
         for delivery in take.deliveries {
             self.admit(now, delivery);
         }
-        self.lost_meanwhile.clear();
-        self.keys.taken(number);
+        let number = self.ownership.end_take();
+        self.queue.taken(number);
         self.tell_health(now);
     }
 
     fn admit(&mut self, now: Duration, delivery: Delivery) {
-        if self.phase != Phase::Serving || self.lost_meanwhile.contains(&delivery.lane) {
+        if self.phase != Phase::Serving || self.ownership.was_lost_during_take(delivery.lane) {
             // Left unsettled: whoever owns the lane next gets it.
             return;
         }
-        self.keys.brought(&delivery);
-        if self.keys.is_held(&delivery) {
+        if let Some(delivery) = self.queue.admit(delivery) {
             self.settle_later(now, delivery, Verdict::Returned, Duration::ZERO);
-            return;
-        }
-        self.held_bytes += delivery.event.size();
-        let held =
-            Held { delivery, order: self.next_order, outages: 0, through_before: 0, last_outage: None, burial: None };
-        self.next_order += 1;
-        let sendable = if self.capabilities.pipelines_key { Some(held) } else { self.keys.admit(held) };
-        if let Some(held) = sendable {
-            self.ready.insert(held);
         }
     }
 
+    /// Takes in what a renewal brings.
     pub(super) fn renewed(&mut self, since: Duration, lease: Result<Lease, StoreError>) {
-        let now = self.clock.elapsed();
+        let now = self.route.elapsed();
         match lease {
             Ok(lease) => {
-                // Ownership first: a lease that had run out may have cost us lanes. A take on its way may have found that out,
-                // so that the store has nothing new to say of it here.
-                self.differs.clone_from(&lease.standing.differs);
-                self.stand(lease.standing);
-                if self.timing.has_run_out(now, self.clock.now()) {
-                    self.doubts.raise();
+                self.route.store_answered();
+                // Ownership first: a lease that had run out may have cost us lanes. A take on its way may have found
+                // that out, so that the store has nothing new to say of it here.
+                self.health.renewed(&lease.ownership);
+                self.update_ownership(&lease.ownership);
+                if self.timing.has_run_out(now, self.route.clock.now()) {
+                    self.ownership.invalidate();
                 }
                 self.timing.renewed(since, lease.valid_for);
+                if self.health.probe_is_wanted(lease.probe_asked) {
+                    self.destination.probe_now(now);
+                }
                 self.tell_health(now);
             }
             Err(error) => {
                 self.timing.renew_failed(now);
-                self.store_error("renew", &error);
+                self.route.log_store_error("renew", &error);
             }
         }
     }
 
     /// Takes in what the store says of our ownership.
-    pub(super) fn stand(&mut self, mut standing: Standing) {
-        for lane in std::mem::take(&mut standing.lost) {
-            self.lose(lane);
+    pub(super) fn update_ownership(&mut self, ownership: &Ownership) {
+        self.route.log_lost_lanes(&ownership.lost);
+        for lane in &ownership.lost {
+            self.lose(*lane);
         }
-        for lane in std::mem::take(&mut standing.recalled) {
-            self.give_up(lane);
+        for lane in &ownership.recalled {
+            self.give_up(*lane);
         }
-        if standing.lanes != self.standing.lanes {
+        if self.ownership.update(ownership) {
             tracing::info!(
-                store = self.store_name,
-                route = self.definition.name,
-                lanes = standing.lanes,
-                "lanes of this route held by this relay"
+                store = self.route.store_name,
+                route = self.route.name(),
+                lanes = ownership.lanes,
+                "lanes of the route owned by this relay"
             );
         }
-        self.standing = standing;
     }
 
-    /// Another relay owns the lane: drop what is held of it, and do not believe what still comes back.
+    /// Drops what is held of a lane that another relay owns, and makes what still comes back of it void.
     fn lose(&mut self, lane: LaneTerm) {
-        if self.take_running {
-            self.lost_meanwhile.push(lane);
+        if self.window.holds(lane) {
+            self.ownership.revoke(lane);
         }
-        if self.flights.values().any(|flight| flight.held.delivery.lane == lane) {
-            self.void.insert(lane);
-        }
-        self.doubts.raise();
+        self.ownership.lose(lane);
         let gone = self.settler.drop_lane(lane);
-        self.owe(gone.slots);
+        self.give_back_in_doubt(gone.slots);
         for (settlement, delivery) in gone.settlements.iter().zip(&gone.deliveries) {
             if settlement.verdict != Verdict::Returned {
-                self.forget(delivery);
+                self.queue.forget(delivery);
             }
             // What never reaches the store must not hold its key here for ever.
-            if self.goes_back(&settlement.verdict) {
-                self.keys.release(delivery, None);
+            if self.route.goes_back(&settlement.verdict) {
+                self.queue.release(delivery, None);
             }
         }
-        for held in self.unsent(lane) {
-            self.forget(&held.delivery);
-        }
-        tracing::warn!(
-            store = self.store_name,
-            route = self.definition.name,
-            lane = lane.lane,
-            term = lane.term,
-            "another relay has taken this lane"
-        );
+        self.queue.take_lane(lane);
     }
 
-    /// The lane should go to another relay: return what was not handed over, finish the rest.
+    /// Returns what was not sent of a lane that should go to another relay; the rest comes to its end here.
     fn give_up(&mut self, lane: LaneTerm) {
-        let now = self.clock.elapsed();
-        for held in self.unsent(lane) {
-            self.held_bytes = self.held_bytes.saturating_sub(held.delivery.event.size());
+        let now = self.route.elapsed();
+        for held in self.queue.take_lane(lane) {
             self.settle_later(now, held.delivery, Verdict::Returned, Duration::ZERO);
         }
-    }
-
-    /// Removes from our hands what was taken under this ownership and not handed over.
-    fn unsent(&mut self, lane: LaneTerm) -> Vec<Held> {
-        let mut unsent = self.keys.drain_lane(lane);
-        let orders: Vec<u64> = self.ready.values().filter(|h| h.delivery.lane == lane).map(|h| h.order).collect();
-        for order in orders {
-            if let Some(held) = self.ready.remove(order) {
-                if !self.capabilities.pipelines_key
-                    && let Some(next) = self.keys.done(&held.delivery)
-                {
-                    self.ready.insert(next);
-                }
-                unsent.push(held);
-            }
-        }
-        unsent.sort_unstable_by_key(|held| held.order);
-        unsent
-    }
-
-    /// A delivery has left our hands.
-    pub(super) fn forget(&mut self, delivery: &Delivery) {
-        self.held_bytes = self.held_bytes.saturating_sub(delivery.event.size());
-    }
-
-    /// No new deliveries from here on; what was not handed over stays unsettled for the next owner.
-    pub(super) fn stop(&mut self) {
-        let until = self.clock.elapsed() + self.options.shutdown_grace;
-        self.phase = Phase::Stopping { until };
-        self.ready.clear();
-        self.transport.wind_down();
-        tracing::info!(
-            store = self.store_name,
-            route = self.definition.name,
-            in_flight = self.flights.len(),
-            "stopping: no new deliveries, waiting for those on their way"
-        );
     }
 
     /// Works out how the route is doing, and tells when that changed.
@@ -252,71 +193,20 @@ impl Engine {
         if matches!(self.phase, Phase::Stopping { .. }) {
             return;
         }
-        let state = if self.halted.is_some() {
-            RouteState::Halted
-        } else if self.standing.paused {
-            RouteState::Paused
-        } else if self.trouble.as_ref().is_some_and(|(since, _)| now >= *since + TROUBLE_MIN) {
-            RouteState::Down
-        } else if self.differs.is_some() {
-            RouteState::CountsDiffer
-        } else {
-            self.pace.expire(now);
-            match self.breaker.phase(now) {
-                BreakerPhase::Closed | BreakerPhase::Ramp { .. } if self.pace.is_slow() => RouteState::Slowed,
-                BreakerPhase::Closed | BreakerPhase::Ramp { .. } => RouteState::Running,
-                BreakerPhase::Open { .. } => RouteState::BreakerOpen,
-                BreakerPhase::HalfOpen => RouteState::HalfOpen,
+        let paused = self.ownership.is_paused();
+        let before = self.health.state();
+        let wall = self.route.clock.now();
+        let Some(health) = self.health.update(now, wall, paused, &mut self.destination) else { return };
+        let (store, route) = (&self.route.store_name, self.route.name());
+        match health.state {
+            // Only the time of the next attempt is another one.
+            state if state == before => {}
+            RouteState::Running => tracing::info!(store, route, "route is running"),
+            state => {
+                tracing::warn!(store, route, state = state.as_str(), reason = health.message, "route is not running");
             }
-        };
-        let note = match state {
-            RouteState::Halted => self.halted.clone().unwrap_or_default(),
-            RouteState::CountsDiffer => self.differs.clone().unwrap_or_default(),
-            RouteState::Down => self.trouble.as_ref().map(|(_, why)| why.clone()).unwrap_or_default(),
-            RouteState::BreakerOpen | RouteState::HalfOpen => self.outage.clone(),
-            RouteState::Slowed => self.refusal.clone(),
-            _ => String::new(),
-        };
-        let health = RouteHealth { state, note };
-        if health == self.health {
-            return;
         }
-        if state == RouteState::Running {
-            tracing::info!(store = self.store_name, route = self.definition.name, "route is running");
-        } else {
-            tracing::warn!(
-                store = self.store_name,
-                route = self.definition.name,
-                state = state.as_str(),
-                note = health.note,
-                "route is not running"
-            );
-        }
-        self.observer.health(&health);
-        self.health = health;
+        self.route.observer.health(health);
         self.timing.renew_soon();
     }
-
-    pub(super) fn store_error(&self, operation: &str, error: &StoreError) {
-        let error = chain(error);
-        tracing::warn!(
-            store = self.store_name,
-            route = self.definition.name,
-            operation,
-            error,
-            "store error, trying again"
-        );
-    }
-}
-
-/// The error with its causes, in one line.
-fn chain(error: &StoreError) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }

@@ -1,4 +1,4 @@
-//! Keeps one delivery per key on its way and the later ones of that key behind it, in order.
+//! Keeps one delivery per key in flight and the later ones of that key behind it, in order.
 
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, VecDeque};
@@ -7,23 +7,36 @@ use std::sync::Arc;
 
 use foldhash::HashMap;
 use postroom_core::faults::{self, Fault};
-use postroom_core::{Burial, Delivery, Event, LaneTerm};
+use postroom_core::{DeadLetterCause, Delivery, Event};
 
-/// A delivery in the engine's hands.
+/// A delivery that was taken and is not settled.
 #[derive(Debug, Clone)]
-pub(super) struct Held {
+pub(super) struct PendingDelivery {
     pub(super) delivery: Delivery,
     /// Arrival number; what is sent first among what may be sent.
     pub(super) order: u64,
-    /// Outages in a row it was on the wire in, and how much had got through before the first of them.
-    pub(super) outages: u32,
-    pub(super) through_before: u64,
-    pub(super) last_outage: Option<u64>,
+    pub(super) outages: Outages,
     /// Set once it is dead and the transport has a place for it.
-    pub(super) burial: Option<Box<Burial>>,
+    pub(super) dead_letter: Option<Box<DeadLetterCause>>,
 }
 
-/// Names a key without copying its text.
+impl PendingDelivery {
+    /// Whether it cannot be sent, except as a dead letter.
+    pub(super) fn is_unsent(&self) -> bool {
+        self.delivery.refused.is_some() && self.dead_letter.is_none()
+    }
+}
+
+/// The outages in a row that a delivery was on the wire in.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Outages {
+    pub(super) count: u32,
+    /// How much had got through before the first of them.
+    pub(super) through_before: u64,
+    pub(super) last: Option<u64>,
+}
+
+/// A key of an event, named without copying its text.
 #[derive(Debug, Clone)]
 struct KeyOf(Arc<Event>);
 
@@ -53,11 +66,11 @@ impl Borrow<str> for KeyOf {
     }
 }
 
-/// Why a key must wait.
+/// The reasons why a key must wait.
 ///
-/// Only what is later than something that goes back waits. What is earlier comes from a look that found the store in order, and goes
-/// out: if it went back too, a key with more events than one take brings could go round for ever, each part going back while the
-/// other is brought, and nothing else of its lane would be taken.
+/// Only what is later than something that goes back waits. What is earlier comes from a look that found the store in
+/// order, and goes out: if it went back too, a key with more events than one take brings could go round for ever, each
+/// part going back while the other is brought, and nothing else of its lane would be taken.
 #[derive(Debug, Default)]
 struct Hold {
     /// Where the failures and returns stand that are on their way into the store, and how many at each place.
@@ -86,7 +99,7 @@ impl Hold {
     }
 }
 
-/// Where a delivery stands in its key; before all others, if nobody knows.
+/// Returns where a delivery stands in its key; before all others, if the store does not say.
 fn place(delivery: &Delivery) -> i64 {
     delivery.position.unwrap_or(i64::MIN)
 }
@@ -94,15 +107,15 @@ fn place(delivery: &Delivery) -> i64 {
 /// The keys that have a delivery on its way, with those waiting behind it.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
-    busy: HashMap<KeyOf, VecDeque<Held>>,
+    busy: HashMap<KeyOf, VecDeque<PendingDelivery>>,
     // Keys of which something goes back into the store: nothing later of them may go out meanwhile.
     held: HashMap<KeyOf, Hold>,
     waiting: usize,
 }
 
 impl Keys {
-    /// Takes a delivery in: back comes what may be sent now.
-    pub(super) fn admit(&mut self, held: Held) -> Option<Held> {
+    /// Takes a delivery in. Returns it if it may be sent now.
+    pub(super) fn admit(&mut self, held: PendingDelivery) -> Option<PendingDelivery> {
         let Some(key) = held.delivery.order_key() else { return Some(held) };
         if let Some(followers) = self.busy.get_mut(key) {
             followers.push_back(held);
@@ -113,8 +126,8 @@ impl Keys {
         Some(held)
     }
 
-    /// The delivery on its way is done: back comes the next of its key.
-    pub(super) fn done(&mut self, delivery: &Delivery) -> Option<Held> {
+    /// Ends the turn of a delivery that is done. Returns the next of its key, which may be sent now.
+    pub(super) fn done(&mut self, delivery: &Delivery) -> Option<PendingDelivery> {
         let key = delivery.order_key()?;
         let followers = self.busy.get_mut(key)?;
         let next = followers.pop_front();
@@ -127,15 +140,16 @@ impl Keys {
         next
     }
 
-    /// The delivery failed and keeps its key: back come all that waited behind it.
-    pub(super) fn fail(&mut self, delivery: &Delivery) -> VecDeque<Held> {
+    /// Frees the key of a delivery that failed. Returns all that waited behind it.
+    pub(super) fn fail(&mut self, delivery: &Delivery) -> VecDeque<PendingDelivery> {
         let Some(key) = delivery.order_key() else { return VecDeque::new() };
         let followers = self.busy.remove(key).unwrap_or_default();
         self.waiting -= followers.len();
         followers
     }
 
-    /// This delivery goes back into the store: until [`Keys::release`], what arrives of its key and is later goes back too.
+    /// Holds the key of a delivery that goes back into the store: until [`Keys::release`], later ones that arrive go
+    /// back too.
     pub(super) fn hold(&mut self, delivery: &Delivery) {
         let Some(key) = delivery.order_key() else { return };
         let hold = match self.held.get_mut(key) {
@@ -151,7 +165,8 @@ impl Keys {
         hold.is_some_and(|hold| hold.holds(place(delivery)))
     }
 
-    /// What was held is in the store, or void; a take that is running (`take`) may have looked before.
+    /// Ends the hold of a delivery that is in the store, or void. A take that is running (`take`) may have looked
+    /// before.
     pub(super) fn release(&mut self, delivery: &Delivery, take: Option<u64>) {
         let Some(key) = delivery.order_key() else { return };
         let Some(hold) = self.held.get_mut(key) else { return };
@@ -168,9 +183,10 @@ impl Keys {
         }
     }
 
-    /// A take brings this delivery. If it had gone back, that take looked after it was in the store: before, the store had it in our
-    /// hands and would not have brought it. A store in which takes and settles wait for each other brings it with the take that was
-    /// running, and held for that it would go back once more, and again with the next take, for ever.
+    /// Notes that a take brings this delivery. If it had gone back, that take looked after it was in the store: before,
+    /// the store had it in our hands and would not have brought it. A store in which takes and settles wait for each
+    /// other brings it with the take that was running, and held for that it would go back once more, and again with the
+    /// next take, for ever.
     pub(super) fn brought(&mut self, delivery: &Delivery) {
         let is_old = faults::is(Fault::GoesBackForEver);
         let Some(key) = delivery.order_key().filter(|_| !self.held.is_empty() && !is_old) else { return };
@@ -182,7 +198,7 @@ impl Keys {
         }
     }
 
-    /// This take has been taken in; later ones know everything that was in the store before it ended.
+    /// Notes that this take has been taken in; later ones know everything that was in the store before it ended.
     pub(super) fn taken(&mut self, take: u64) {
         if !self.held.is_empty() {
             for hold in self.held.values_mut() {
@@ -192,14 +208,14 @@ impl Keys {
         }
     }
 
-    /// Removes those of a lane that wait behind others.
-    pub(super) fn drain_lane(&mut self, lane: LaneTerm) -> Vec<Held> {
+    /// Removes the wanted ones of the deliveries that wait behind others.
+    pub(super) fn drain(&mut self, is_wanted: impl Fn(&PendingDelivery) -> bool) -> Vec<PendingDelivery> {
         let mut drained = Vec::new();
         for followers in self.busy.values_mut() {
-            if followers.iter().any(|held| held.delivery.lane == lane) {
-                let (gone, kept) = std::mem::take(followers).into_iter().partition(|h| h.delivery.lane == lane);
+            if followers.iter().any(&is_wanted) {
+                let (gone, kept) = std::mem::take(followers).into_iter().partition(&is_wanted);
                 *followers = kept;
-                let gone: VecDeque<Held> = gone;
+                let gone: VecDeque<PendingDelivery> = gone;
                 drained.extend(gone);
             }
         }
@@ -208,7 +224,7 @@ impl Keys {
         drained
     }
 
-    /// How many wait behind others.
+    /// How many deliveries wait behind others.
     pub(super) fn waiting(&self) -> usize {
         self.waiting
     }
@@ -217,10 +233,11 @@ impl Keys {
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
+    use postroom_core::LaneTerm;
 
     use super::*;
 
-    fn held(key: Option<&str>, order: u64) -> Held {
+    fn held(key: Option<&str>, order: u64) -> PendingDelivery {
         let mut event = Event::new("t");
         event.key = key.map(str::to_owned);
         let delivery = Delivery {
@@ -231,8 +248,9 @@ mod tests {
             attempts: 0,
             ordered: true,
             appended_at: Timestamp::UNIX_EPOCH,
+            refused: None,
         };
-        Held { delivery, order, outages: 0, through_before: 0, last_outage: None, burial: None }
+        PendingDelivery { delivery, order, outages: Outages::default(), dead_letter: None }
     }
 
     #[test]

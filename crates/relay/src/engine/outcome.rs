@@ -1,360 +1,206 @@
 //! What comes back from the transport, and what has reached the store.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use postroom_core::{
-    Actor, Burial, Delivery, Failure, FailureKind, OnDead, OnFailure, Outcome, Phase as BreakerPhase, RetryPolicy,
-    Standing, StoreError, Verdict, disabled_by, verdict,
+    DeadLetterCause, Delivery, Failure, FailureKind, Outcome, Ownership, RetryPolicy, StoreError, Verdict, verdict,
 };
 
-use super::probes::{key_hash, kind_hash};
-use super::settler::Urgency;
-use super::{Batch, Engine, Flight, Held, Line, Phase};
-
-/// A delivery that is not answered while one that was sent so much later gets through is not the destination's fault.
-const OVERTAKEN: Duration = Duration::from_secs(1);
+use super::destination::Sent;
+use super::keys::PendingDelivery;
+use super::settler::{Batch, Urgency};
+use super::window::Flight;
+use super::{Engine, Phase};
 
 impl Engine {
-    /// One delivery's outcome is known.
+    /// Takes in what the transport reports of a delivery.
     pub(super) fn outcome(&mut self, now: Duration, ticket: u64, outcome: Outcome) {
-        let Some(Flight { mut held, since, epoch, line }) = self.flights.remove(&ticket) else { return };
-        // An answer from before an outage says nothing about the destination now.
-        let current = epoch == self.epoch;
-        self.current_flights -= usize::from(current);
-        self.doubtful_flights -= usize::from(line == Line::Doubtful);
-        self.slow_flights -= usize::from(line == Line::Slow);
-        if self.void.contains(&held.delivery.lane) {
+        let Some(Flight { mut held, since, epoch, .. }) = self.window.land(ticket) else { return };
+        let sent = Sent { at: since, is_current: self.destination.returned(epoch) };
+        if self.ownership.is_revoked(held.delivery.lane) {
             self.void_outcome(&held);
             return;
         }
-        self.observer.tried(&held.delivery, &outcome, now.saturating_sub(since));
+        let took = now.saturating_sub(since);
+        self.route.observer.tried(&held.delivery, &outcome, took);
         let outcome = match outcome {
-            Err(failure) if failure.kind == FailureKind::Unavailable => {
-                self.wire_doubtful |= self.capabilities.pipelines_key;
-                if !self.suspects.is_blamed(&held) {
-                    self.not_answered(now, &mut held, &failure, since, current);
+            Err(failure) if failure.kind.is_outage() => {
+                if failure.kind == FailureKind::Gone && !self.destination.is_poison(&held) {
+                    self.route.disable(&failure);
                 }
-                if !self.suspects.is_blamed(&held) {
-                    self.unavailable(now, held);
-                    return;
-                }
-                self.refused(now, &held, &failure);
-                Err(Failure { kind: FailureKind::Transient, ..failure })
-            }
-            known => {
-                self.answered(now, &held, &known, since, current);
-                known
-            }
-        };
-        let verdict = match held.burial.take() {
-            Some(burial) => {
-                // A transient one is logged as what it is: another try.
-                if let Err(no) = &outcome
-                    && no.kind != FailureKind::Transient
-                {
-                    self.log_unburied(&held.delivery, burial.attempts, no);
-                }
-                buried(*burial, outcome, &held.delivery, &self.retry, self.rng.f64())
-            }
-            None => match verdict(held.delivery.attempts, outcome, &self.retry, self.rng.f64()) {
-                Verdict::Dead { attempts, failure } if self.capabilities.buries => {
-                    // There is a place for such: it goes there before the death is settled.
-                    held.burial = Some(Box::new(Burial { failure, attempts, at: self.clock.now() }));
+                if !self.destination.unanswered(now, &mut held, &failure, sent) {
                     self.send_again(now, held);
                     return;
                 }
-                other => other,
-            },
+                Err(Failure { kind: FailureKind::Transient, ..failure })
+            }
+            known => {
+                // What was never sent says nothing about the destination.
+                if !held.is_unsent() {
+                    self.destination.answered(now, &held, &known, sent);
+                }
+                known
+            }
         };
-        self.log_verdict(&held.delivery, &verdict);
-        let took = now.saturating_sub(since);
-        if self.keeps_key(&verdict) {
+        let Some(verdict) = self.judge(&mut held, outcome) else {
+            self.send_again(now, held);
+            return;
+        };
+        self.route.log_verdict(&held.delivery, &verdict, took);
+        if self.route.keeps_key(&verdict) {
             // The failure first: what waits behind it must find it in the store.
             self.settle_later(now, held.delivery.clone(), verdict, took);
-            self.return_followers(now, &held);
+            for follower in self.queue.take_followers(&held) {
+                self.settle_later(now, follower.delivery, Verdict::Returned, Duration::ZERO);
+            }
         } else {
-            self.let_next_go(&held.delivery);
+            self.queue.done(&held.delivery);
             self.settle_later(now, held.delivery, verdict, took);
         }
     }
 
-    /// The receiver is gone for good: the route is paused in the store, for every relay, until an operator resumes it.
-    fn disable(&self, failure: &Failure) {
-        let (desk, route) = (self.store.desk(), self.definition.name.clone());
-        let store = self.store_name.clone();
-        let actor = Actor { name: disabled_by(failure), reason: None };
-        // Beside the work: until it is done, and if it fails, the breaker waits and the next probe comes here again.
-        tokio::spawn(async move {
-            if let Err(error) = desk.pause(&route, &actor).await {
-                tracing::warn!(store, route, %error, "the route could not be disabled, trying again");
+    /// Decides what an outcome means for its delivery. A death has no verdict yet if the transport has a place for dead
+    /// letters: the event goes there before the death is settled.
+    fn judge(&mut self, held: &mut PendingDelivery, outcome: Outcome) -> Option<Verdict> {
+        let random = self.rng.f64();
+        let (delivery, retry) = (&held.delivery, &self.route.retry);
+        if let Some(dead_letter) = held.dead_letter.take() {
+            // The payload may be all that the place for dead letters does not take.
+            if outcome.as_ref().is_err_and(|no| !no.kind.is_retried())
+                && held.delivery.event.is_payload_worth_omitting()
+            {
+                held.delivery.event = Arc::new(held.delivery.event.omit_payload());
+                held.dead_letter = Some(dead_letter);
+                return None;
             }
-        });
-    }
-
-    /// The destination answered: what that says about it, and about others.
-    fn answered(&mut self, now: Duration, held: &Held, outcome: &Outcome, since: Duration, current: bool) {
-        match outcome {
-            Ok(_) => {
-                self.suspects.got_through();
-                self.probed.forget();
-                self.through_sent = self.through_sent.max(Some(since));
-                if current {
-                    self.breaker.succeeded();
-                }
-                // A dead letter that is published is no success of its event.
-                if held.burial.is_none() {
-                    self.pace.succeeded(now, kind_hash(&held.delivery.event), held.delivery.attempts > 0);
-                }
+            // A transient failure is logged as what it is: another try.
+            if let Err(no) = &outcome
+                && !no.kind.is_retried()
+            {
+                self.route.log_unpublished_dead_letter(delivery, dead_letter.attempts, no);
             }
-            // It came too early, which says nothing about other events.
-            Err(failure) if failure.waits => {
-                if current {
-                    self.breaker.answered();
-                }
+            return Some(dead_letter_verdict(*dead_letter, outcome, delivery, retry, random));
+        }
+        match verdict(delivery.attempts, outcome, retry, random) {
+            Verdict::Dead { attempts, failure, .. } if self.route.capabilities.takes_dead_letters => {
+                let at = self.route.clock.now();
+                held.dead_letter = Some(Box::new(DeadLetterCause { failure, attempts, at }));
+                None
             }
-            Err(failure) => {
-                let probing = self.breaker.phase(now) == BreakerPhase::HalfOpen;
-                if current && self.breaker.refused(now, self.current_flights) {
-                    self.opened(failure, probing);
-                }
-                if !self.breaker.counts_all() {
-                    self.refused(now, held, failure);
-                }
-            }
+            known => Some(known),
         }
     }
 
-    /// A delivery was refused, which is nobody else's fault unless nothing succeeds any more.
-    fn refused(&mut self, now: Duration, held: &Held, failure: &Failure) {
-        self.pace.refused(now, key_hash(&held.delivery.event), kind_hash(&held.delivery.event));
-        self.refusal = format!("{}: {}", failure.code, failure.error);
-    }
-
-    /// The destination did not answer this one. If it answered another that was sent well after it, that is this one's own
-    /// fault; otherwise the destination is down.
-    fn not_answered(&mut self, now: Duration, held: &mut Held, failure: &Failure, since: Duration, current: bool) {
-        let is_wish = failure.disables || failure.retry_after.is_some();
-        if !is_wish && self.through_sent.is_some_and(|sent| sent >= since + OVERTAKEN) {
-            self.suspects.alone(held);
-            self.refused(now, held, failure);
+    /// Sends a delivery once more, before what came after it.
+    fn send_again(&mut self, now: Duration, held: PendingDelivery) {
+        self.window.give_back(1);
+        if self.phase != Phase::Serving {
             return;
         }
-        if current {
-            let probing = self.breaker.phase(now) == BreakerPhase::HalfOpen;
-            if self.breaker.unavailable(now, failure.retry_after, self.current_flights) {
-                self.opened(failure, probing);
-            }
-        }
-        if failure.disables {
-            self.disable(failure);
-        }
-        self.suspects.outage(held, self.outages);
-    }
-
-    /// The breaker opened; a failed probe is the same outage going on.
-    fn opened(&mut self, failure: &Failure, probing: bool) {
-        self.outage = format!("{}: {}", failure.code, failure.error);
-        self.epoch += 1;
-        self.current_flights = 0;
-        self.outages += u64::from(!probing);
-    }
-
-    /// The delivery is as good as never sent, and waits until the destination is back.
-    fn unavailable(&mut self, now: Duration, held: Held) {
-        self.send_again(now, held);
-    }
-
-    /// The delivery goes out once more, before what came after it.
-    fn send_again(&mut self, now: Duration, held: Held) {
-        self.give_back(1);
-        if self.phase == Phase::Serving {
-            if self.keys.is_held(&held.delivery) {
-                // Something of its key goes back meanwhile: so does this one.
-                self.let_next_go(&held.delivery);
-                self.forget(&held.delivery);
-                self.settle_later(now, held.delivery, Verdict::Returned, Duration::ZERO);
-            } else {
-                self.ready.insert(held);
-            }
+        if let Some(held) = self.queue.send_again(held) {
+            self.queue.done(&held.delivery);
+            self.queue.forget(&held.delivery);
+            self.settle_later(now, held.delivery, Verdict::Returned, Duration::ZERO);
         }
     }
 
-    /// Slots are free again.
-    pub(super) fn give_back(&mut self, slots: usize) {
-        self.share.give_back(slots);
-        self.starved &= slots == 0;
+    /// Gives back slots of deliveries that will come twice, as soon as no other lane may be lost.
+    pub(super) fn give_back_in_doubt(&mut self, slots: usize) {
+        let free = self.ownership.free_slots(slots);
+        self.window.give_back(free);
     }
 
-    /// Slots of deliveries that will come twice: free only when there is no doubt about other lanes.
-    pub(super) fn owe(&mut self, slots: usize) {
-        if self.doubts.is_raised() {
-            self.owed += slots;
-        } else {
-            self.give_back(slots);
-        }
-    }
-
-    /// A delivery of a lane we lost has come back: whatever came of it, another relay decides.
-    fn void_outcome(&mut self, held: &Held) {
-        self.owe(1);
-        self.forget(&held.delivery);
-        self.let_next_go(&held.delivery);
+    /// Drops the outcome of a delivery whose lane was lost: another relay decides what becomes of it.
+    fn void_outcome(&mut self, held: &PendingDelivery) {
+        self.give_back_in_doubt(1);
+        self.queue.forget(&held.delivery);
+        self.queue.done(&held.delivery);
         let lane = held.delivery.lane;
-        if !self.flights.values().any(|flight| flight.held.delivery.lane == lane) {
-            self.void.remove(&lane);
+        if !self.window.holds(lane) {
+            self.ownership.forget_revoked(lane);
         }
     }
 
     /// Puts a verdict on its way into the store; nothing later of its key goes out before it is there, if it must not.
     pub(super) fn settle_later(&mut self, now: Duration, delivery: Delivery, verdict: Verdict, took: Duration) {
-        if self.goes_back(&verdict) {
-            self.keys.hold(&delivery);
+        if self.route.goes_back(&verdict) {
+            self.queue.hold(&delivery);
         }
         self.settler.push(now, delivery, verdict, took);
     }
 
-    /// Whether later events of the key must wait until this is in the store.
-    pub(super) fn goes_back(&self, verdict: &Verdict) -> bool {
-        *verdict == Verdict::Returned || self.keeps_key(verdict)
-    }
-
-    /// Whether later events of the key must not go on at once. A death must be in the store first: otherwise a crash
-    /// brings the event back after those behind it.
-    fn keeps_key(&self, verdict: &Verdict) -> bool {
-        match verdict {
-            Verdict::Retry { .. } => self.definition.on_failure == OnFailure::Block,
-            Verdict::Dead { .. } => {
-                self.definition.on_failure == OnFailure::Block || self.definition.on_dead == OnDead::Hold
-            }
-            Verdict::Delivered(_) | Verdict::Returned => false,
-        }
-    }
-
-    fn return_followers(&mut self, now: Duration, failed: &Held) {
-        let mut behind = self.keys.fail(&failed.delivery);
-        if self.capabilities.pipelines_key
-            && let Some(key) = failed.delivery.order_key()
-        {
-            let later = self.ready.after(failed.order);
-            let orders: Vec<u64> =
-                later.filter(|held| held.delivery.order_key() == Some(key)).map(|held| held.order).collect();
-            behind.extend(orders.iter().filter_map(|order| self.ready.remove(*order)));
-        }
-        for held in behind {
-            self.forget(&held.delivery);
-            self.settle_later(now, held.delivery, Verdict::Returned, Duration::ZERO);
-        }
-    }
-
-    fn let_next_go(&mut self, delivery: &Delivery) {
-        if self.capabilities.pipelines_key {
-            return;
-        }
-        if let Some(next) = self.keys.done(delivery)
-            && self.phase == Phase::Serving
-        {
-            self.ready.insert(next);
-        }
-    }
-
-    /// A settle ended: only now do its slots come back.
-    pub(super) fn settled(&mut self, batch: Batch, result: Result<Standing, StoreError>) {
-        let now = self.clock.elapsed();
-        let standing = match result {
-            Ok(standing) => standing,
+    /// Takes in the end of a settle: only now do its slots come back.
+    pub(super) fn settled(&mut self, batch: Batch, result: Result<Ownership, StoreError>) {
+        let now = self.route.elapsed();
+        let ownership = match result {
+            Ok(ownership) => ownership,
             Err(error) => {
-                self.store_error("settle", &error);
-                self.doubts.raise();
+                self.route.log_store_error("settle", &error);
+                self.ownership.invalidate();
                 self.settler.failed(now, batch);
                 return;
             }
         };
+        self.route.store_answered();
         self.settler.succeeded();
-        if standing.lost.is_empty() {
-            self.give_back(batch.slots);
+        if ownership.lost.is_empty() {
+            self.window.give_back(batch.slots);
         } else {
-            self.doubts.raise();
-            self.owe(batch.slots);
+            self.ownership.invalidate();
+            self.give_back_in_doubt(batch.slots);
         }
-        let take = self.take_running.then_some(self.takes);
+        let delivered = batch
+            .settlements
+            .iter()
+            .filter(|one| matches!(one.verdict, Verdict::Delivered(_)) && !ownership.lost.contains(&one.lane));
+        if self.health.delivered(now, delivered.count()) {
+            self.timing.renew_within_seconds();
+        }
+        let running_take = self.ownership.running_take();
         for (settlement, delivery) in batch.settlements.iter().zip(&batch.deliveries) {
             if settlement.verdict != Verdict::Returned {
-                self.forget(delivery);
+                self.queue.forget(delivery);
             }
-            if self.goes_back(&settlement.verdict) {
-                self.keys.release(delivery, take);
+            if self.route.goes_back(&settlement.verdict) {
+                self.queue.release(delivery, running_take);
             }
-            if !standing.lost.contains(&settlement.lane) {
-                self.observer.settled(delivery, &settlement.verdict);
+            if !ownership.lost.contains(&settlement.lane) {
+                self.route.observer.settled(delivery, &settlement.verdict);
             }
         }
-        self.exhausted = false;
-        self.settles += 1;
-        self.stand(standing);
+        self.drain.settled();
+        self.update_ownership(&ownership);
         self.tell_health(now);
     }
 
     /// Whether somebody waits for the next settle.
     pub(super) fn urgency(&self) -> Urgency {
-        let drained = self.options.drain && !self.more && self.flights.is_empty() && self.ready.is_empty();
-        if drained || self.pressed || self.starved || matches!(self.phase, Phase::Stopping { .. }) {
+        let drained = self.drain.is_last_settle() && self.window.is_empty() && self.queue.is_empty();
+        if drained || self.window.wants_settle() || matches!(self.phase, Phase::Stopping { .. }) {
             Urgency::Now
         } else {
             Urgency::Calm
         }
     }
-
-    fn log_unburied(&self, delivery: &Delivery, attempts: u32, no: &Failure) {
-        tracing::warn!(
-            store = self.store_name,
-            route = self.definition.name,
-            event_id = delivery.event.id,
-            event_type = delivery.event.event_type,
-            tenant = delivery.event.tenant,
-            attempt = attempts,
-            code = %no.code,
-            "a dead letter could not be buried"
-        );
-    }
-
-    fn log_verdict(&self, delivery: &Delivery, verdict: &Verdict) {
-        let event = &delivery.event;
-        match verdict {
-            Verdict::Retry { attempts, after, failure } => tracing::info!(
-                store = self.store_name,
-                route = self.definition.name,
-                event_id = event.id,
-                event_type = event.event_type,
-                tenant = event.tenant,
-                attempt = attempts,
-                code = %failure.code,
-                retry_in_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX),
-                "delivery failed and will be tried again"
-            ),
-            Verdict::Dead { attempts, failure } => tracing::warn!(
-                store = self.store_name,
-                route = self.definition.name,
-                event_id = event.id,
-                event_type = event.event_type,
-                tenant = event.tenant,
-                attempt = attempts,
-                code = %failure.code,
-                "delivery failed for good: dead letter"
-            ),
-            Verdict::Delivered(_) | Verdict::Returned => {}
-        }
-    }
 }
 
-/// What becomes of a dead event once its burial has an outcome.
-fn buried(burial: Burial, outcome: Outcome, delivery: &Delivery, retry: &RetryPolicy, random: f64) -> Verdict {
-    let Burial { failure, attempts, .. } = burial;
+/// Decides about a dead event once the transport has answered its dead letter.
+fn dead_letter_verdict(
+    cause: DeadLetterCause,
+    outcome: Outcome,
+    delivery: &Delivery,
+    retry: &RetryPolicy,
+    random: f64,
+) -> Verdict {
+    let DeadLetterCause { failure, attempts, .. } = cause;
     match outcome {
-        Err(no) if no.kind == FailureKind::Transient => {
-            // As if the last try had not been: it comes again, and with it the burial.
+        Err(no) if no.kind.is_retried() => {
+            // As if the last try had not been: it comes again, and with it the dead letter.
             let after = retry.delay(attempts, random).max(no.retry_after.unwrap_or_default());
             Verdict::Retry { attempts: delivery.attempts, after, failure: no }
         }
-        Ok(_) | Err(_) => Verdict::Dead { attempts, failure },
+        Ok(_) => Verdict::Dead { attempts, failure, published: true },
+        Err(_) => Verdict::Dead { attempts, failure, published: false },
     }
 }

@@ -7,9 +7,9 @@
 //!    └── two seconds without a refusal ─┘ └───────────────── one succeeds ──────────────────┘
 //! ```
 //!
-//! Wary: the engine reads further ahead and sends the newest too, because what is refused may be a cluster of bad events
-//! with good ones behind it. Slow: a few different events at once, with growing pauses. Neither stops anything, and neither
-//! is the breaker: that one is for a destination that does not answer.
+//! Wary: the engine reads further ahead and sends the newest too, because what is refused may be a cluster of bad
+//! events with good ones behind it. Slow: a few different events at once, with growing pauses. Neither stops anything,
+//! and neither is the breaker: that one is for a destination that does not answer.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -20,7 +20,8 @@ use foldhash::HashMap;
 const WARY_KEYS: usize = 10;
 /// How long it stays so after a refusal.
 const WARY_FOR: Duration = Duration::from_secs(2);
-/// Keys refused in a row, and for how long at least, that slow it down: events further ahead must have had their chance.
+/// Keys refused in a row, and for how long at least, that slow it down: events further ahead must have had their
+/// chance.
 const SLOW_KEYS: usize = 50;
 const SLOW_AFTER: Duration = Duration::from_secs(1);
 /// First and longest pause between two rounds of probes.
@@ -38,7 +39,7 @@ struct Slow {
     pause: Duration,
 }
 
-/// What the engine knows of refusals since something last succeeded.
+/// Refusals since something last succeeded.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     keys: HashSet<u64>,
@@ -56,7 +57,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// A delivery of this type succeeded, at the first try or `again`.
+    /// Notes that a delivery of this type succeeded, at the first try or `again`.
     pub(super) fn succeeded(&mut self, now: Duration, kind: u64, again: bool) {
         self.succeeded = Some((now, kind));
         self.again_fails &= !again;
@@ -64,7 +65,7 @@ impl Pace {
         self.forget();
     }
 
-    /// A delivery of this key and type was refused.
+    /// Notes that a delivery of this key and type was refused.
     pub(super) fn refused(&mut self, now: Duration, key: u64, kind: u64) {
         self.expire(now);
         if self.keys.is_empty() {
@@ -94,7 +95,7 @@ impl Pace {
         recent.is_some_and(|(_, kind)| self.kinds.len() == 1 && !self.kinds.contains(&kind))
     }
 
-    /// What was refused long ago says nothing about now.
+    /// Forgets what was refused long ago: it says nothing about now.
     pub(super) fn expire(&mut self, now: Duration) {
         if now > self.last + MEMORY {
             self.again_fails = false;
@@ -132,7 +133,7 @@ impl Pace {
         self.kinds.contains(&kind)
     }
 
-    /// While slow: when the next probes may go.
+    /// When the next probes may go, while slow.
     pub(super) fn next_round(&self) -> Option<Duration> {
         self.slow.map(|slow| slow.next)
     }
@@ -146,7 +147,7 @@ impl Pace {
         }
     }
 
-    /// A round of probes was sent.
+    /// Notes that a round of probes was sent.
     pub(super) fn sent(&mut self, now: Duration) {
         if let Some(slow) = &mut self.slow {
             slow.next = now + slow.pause;

@@ -7,7 +7,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use foldhash::HashMap;
 use postroom_core::Event;
 
-use super::keys::Held;
+use super::keys::PendingDelivery;
 use super::pace::Pace;
 
 /// How many probed keys are remembered.
@@ -22,7 +22,7 @@ impl Probed {
         self.0.clear();
     }
 
-    /// A delivery of this key was sent as a probe.
+    /// Notes that a delivery of this key was sent as a probe.
     pub(super) fn note(&mut self, key: u64) {
         self.0.retain(|old| *old != key);
         self.0.push_back(key);
@@ -31,22 +31,26 @@ impl Probed {
         }
     }
 
-    /// After an outage: of the keys that were asked longest ago or never, those that were on the wire in the fewest
-    /// outages, of different types. An event that brings the destination down must not be asked with first, nor again
-    /// and again.
-    pub(super) fn after_outage<'a>(&self, ready: impl Iterator<Item = &'a Held>, count: usize) -> Vec<u64> {
+    /// Chooses probes after an outage: of the keys that were asked longest ago or never, those that were on the wire in
+    /// the fewest outages, of different types. An event that brings the destination down must not be asked with first,
+    /// nor again and again.
+    pub(super) fn after_outage<'a>(&self, ready: impl Iterator<Item = &'a PendingDelivery>, count: usize) -> Vec<u64> {
         let turns: HashMap<u64, usize> = self.0.iter().enumerate().map(|(turn, key)| (*key, turn + 1)).collect();
-        let asked = |held: &Held| turns.get(&key_hash(&held.delivery.event)).copied().unwrap_or_default();
+        let asked = |held: &PendingDelivery| turns.get(&key_hash(&held.delivery.event)).copied().unwrap_or_default();
         let candidates = first_of_keys(ready).into_iter().map(|held| (asked(held), held)).collect();
-        let rank = |_, (asked, held): &(usize, &Held), same| (*asked, held.outages, same, held.order);
+        let rank = |_, (asked, held): &(usize, &PendingDelivery), same| (*asked, held.outages.count, same, held.order);
         choose(candidates, count, rank, |(_, held)| held).into_iter().map(|(_, held)| held.order).collect()
     }
 }
 
-/// While everything is refused: types that were not refused first, then as many types as there are, oldest and newest in
-/// turn, and now and then one that was tried before. Says of each whether it was.
-pub(super) fn while_slow<'a>(ready: impl Iterator<Item = &'a Held>, pace: &Pace, count: usize) -> Vec<(u64, bool)> {
-    let rank = |turn: usize, held: &&Held, same: usize| {
+/// Chooses probes while everything is refused: types that were not refused first, then as many types as there are,
+/// oldest and newest in turn, and now and then one that was tried before. Says of each whether it was.
+pub(super) fn while_slow<'a>(
+    ready: impl Iterator<Item = &'a PendingDelivery>,
+    pace: &Pace,
+    count: usize,
+) -> Vec<(u64, bool)> {
+    let rank = |turn: usize, held: &&PendingDelivery, same: usize| {
         let wrong_line = (held.delivery.attempts > 0) != (turn % 4 == 3);
         let by_age = if turn.is_multiple_of(2) { (held.order, Reverse(0)) } else { (0, Reverse(held.order)) };
         (pace.refuses(kind_hash(&held.delivery.event)), wrong_line, same, by_age)
@@ -55,18 +59,20 @@ pub(super) fn while_slow<'a>(ready: impl Iterator<Item = &'a Held>, pace: &Pace,
     chosen.into_iter().map(|held| (held.order, held.delivery.attempts > 0)).collect()
 }
 
-/// None goes before an earlier one of its key, of which a transport that pipelines keys leaves several ready.
-fn first_of_keys<'a>(ready: impl Iterator<Item = &'a Held>) -> Vec<&'a Held> {
+/// Keeps the first of each key: none goes before an earlier one, and a transport that pipelines keys leaves several
+/// ready.
+fn first_of_keys<'a>(ready: impl Iterator<Item = &'a PendingDelivery>) -> Vec<&'a PendingDelivery> {
     let mut keys = HashSet::new();
     ready.filter(|held| keys.insert(key_hash(&held.delivery.event))).collect()
 }
 
-/// Takes the best one after the other; `rank` hears which turn it is and how many of the same type were chosen.
+/// Takes the best candidates, one after the other; `rank` hears which turn it is and how many of the same type were
+/// chosen.
 fn choose<T, K: Ord>(
     mut candidates: Vec<T>,
     count: usize,
     rank: impl Fn(usize, &T, usize) -> K,
-    held: impl Fn(&T) -> &Held,
+    held: impl Fn(&T) -> &PendingDelivery,
 ) -> Vec<T> {
     let mut kinds: HashMap<u64, usize> = HashMap::default();
     let mut chosen = Vec::new();
@@ -81,12 +87,12 @@ fn choose<T, K: Ord>(
     chosen
 }
 
-/// A number for the event's key; an event without one stands for itself.
+/// Returns a number for the event's key; an event without one stands for itself.
 pub(super) fn key_hash(event: &Event) -> u64 {
     hash(event.ordering_key().unwrap_or(&event.id))
 }
 
-/// A number for the event's type.
+/// Returns a number for the event's type.
 pub(super) fn kind_hash(event: &Event) -> u64 {
     hash(&event.event_type)
 }
@@ -102,12 +108,13 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
+    use super::super::keys::Outages;
     use jiff::Timestamp;
     use postroom_core::{Delivery, LaneTerm};
 
     use super::*;
 
-    fn held(order: u64, kind: &str, key: &str, attempts: u32) -> Held {
+    fn held(order: u64, kind: &str, key: &str, attempts: u32) -> PendingDelivery {
         let delivery = Delivery {
             handle: i64::try_from(order).unwrap(),
             lane: LaneTerm { lane: 0, term: 1 },
@@ -116,14 +123,16 @@ mod tests {
             attempts,
             ordered: true,
             appended_at: Timestamp::UNIX_EPOCH,
+            refused: None,
         };
-        Held { delivery, order, outages: 0, through_before: 0, last_outage: None, burial: None }
+        PendingDelivery { delivery, order, outages: Outages::default(), dead_letter: None }
     }
 
     #[test]
     fn after_an_outage_keys_and_types_differ_and_all_have_their_turn() {
         let kinds = ["a", "a", "a", "b", "a", "a", "a", "b"];
-        let ready: Vec<Held> = (0..).zip(kinds).map(|(n, kind)| held(n, kind, &format!("k{n}"), 0)).collect();
+        let ready: Vec<PendingDelivery> =
+            (0..).zip(kinds).map(|(n, kind)| held(n, kind, &format!("k{n}"), 0)).collect();
         let mut probed = Probed::default();
         let ask = |probed: &mut Probed, count| {
             let chosen = probed.after_outage(ready.iter(), count);
@@ -141,13 +150,13 @@ mod tests {
     #[test]
     fn an_event_of_fewer_outages_is_asked_first_and_of_a_key_the_earliest() {
         let mut ready = [held(0, "a", "x", 0), held(1, "a", "y", 0), held(2, "a", "y", 0)];
-        ready[0].outages = 1;
+        ready[0].outages.count = 1;
         assert_eq!(Probed::default().after_outage(ready.iter(), 4), [1, 0]);
     }
 
     #[test]
     fn while_slow_other_types_go_first_then_both_ends_and_one_that_was_tried() {
-        let mut ready: Vec<Held> = (0..10).map(|n| held(n, "bad", &format!("k{n}"), 0)).collect();
+        let mut ready: Vec<PendingDelivery> = (0..10).map(|n| held(n, "bad", &format!("k{n}"), 0)).collect();
         ready.push(held(10, "bad", "tried", 3));
         ready.push(held(11, "other", "k11", 0));
         let mut pace = Pace::default();

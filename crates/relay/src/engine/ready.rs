@@ -1,4 +1,4 @@
-//! What may be sent now: fresh deliveries, and those that are on their way again.
+//! Deliveries that may be sent now: fresh ones, and those that are on their way again.
 //!
 //! Kept apart so that retries cannot take every place from what was never tried. With a transport that pipelines keys
 //! there may be several of a key here, and all of them stay in one line.
@@ -8,24 +8,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use foldhash::HashMap;
 use postroom_core::Timestamp;
 
-use super::keys::Held;
+use super::keys::PendingDelivery;
 use super::probes::kind_hash;
 
-/// When a delivery was appended, as well as it is known: lanes are read one after the other.
+/// The time a delivery was appended, as well as it is known: lanes are read one after the other.
 type Age = (Option<i64>, Timestamp, u64);
 
 /// Deliveries by order of arrival.
 #[derive(Debug, Default)]
 pub(super) struct Ready {
-    fresh: BTreeMap<u64, Held>,
-    again: BTreeMap<u64, Held>,
+    fresh: BTreeMap<u64, PendingDelivery>,
+    again: BTreeMap<u64, PendingDelivery>,
     // The fresh ones by type and age; kept only while somebody asks for the newest.
     ages: Option<HashMap<u64, BTreeSet<Age>>>,
     one_line: bool,
 }
 
 impl Ready {
-    /// `one_line`: several of a key may be here at once, so that nothing may go before what came earlier.
+    /// Makes an empty set. With `one_line`, several of a key may be here at once, and nothing goes before what came
+    /// earlier.
     pub(super) fn new(one_line: bool) -> Self {
         Self { one_line, ..Self::default() }
     }
@@ -34,8 +35,8 @@ impl Ready {
         self.one_line
     }
 
-    pub(super) fn insert(&mut self, held: Held) {
-        let tried = held.delivery.attempts > 0 || held.outages > 0;
+    pub(super) fn insert(&mut self, held: PendingDelivery) {
+        let tried = held.delivery.attempts > 0 || held.outages.count > 0;
         if tried && !self.one_line {
             self.again.insert(held.order, held);
             return;
@@ -46,7 +47,7 @@ impl Ready {
         self.fresh.insert(held.order, held);
     }
 
-    pub(super) fn remove(&mut self, order: u64) -> Option<Held> {
+    pub(super) fn remove(&mut self, order: u64) -> Option<PendingDelivery> {
         let Some(held) = self.fresh.remove(&order) else { return self.again.remove(&order) };
         if let Some(ages) = &mut self.ages
             && let Some(same) = ages.get_mut(&kind(&held))
@@ -73,23 +74,23 @@ impl Ready {
         self.fresh.len() + self.again.len()
     }
 
-    /// How many were never tried.
+    /// How many deliveries were never tried.
     pub(super) fn fresh(&self) -> usize {
         self.fresh.len()
     }
 
-    /// How many are on their way again.
+    /// How many deliveries are on their way again.
     pub(super) fn again(&self) -> usize {
         self.again.len()
     }
 
-    /// All of them, of a key the earliest first.
-    pub(super) fn values(&self) -> impl DoubleEndedIterator<Item = &Held> {
+    /// All deliveries, of a key the earliest first.
+    pub(super) fn values(&self) -> impl DoubleEndedIterator<Item = &PendingDelivery> {
         self.fresh.values().chain(self.again.values())
     }
 
-    /// What came after this one, in one line.
-    pub(super) fn after(&self, order: u64) -> impl Iterator<Item = &Held> {
+    /// Deliveries that came after this one, in one line.
+    pub(super) fn after(&self, order: u64) -> impl Iterator<Item = &PendingDelivery> {
         self.fresh.range(order..).map(|(_, held)| held)
     }
 
@@ -97,7 +98,7 @@ impl Ready {
         self.fresh.first_key_value().map(|(order, _)| *order)
     }
 
-    /// The newest of the fresh ones, of a type that is not `doubtful` if there is one.
+    /// The newest fresh delivery, of a type that is not `doubtful` if there is one.
     pub(super) fn newest_fresh(&mut self, doubtful: impl Fn(u64) -> bool) -> Option<u64> {
         let ages = self.ages.get_or_insert_with(|| {
             let mut ages: HashMap<u64, BTreeSet<Age>> = HashMap::default();
@@ -110,7 +111,7 @@ impl Ready {
         newest.max().map(|(_, (_, _, order))| order)
     }
 
-    /// Nobody asks for the newest any more.
+    /// Stops keeping ages, because nobody asks for the newest any more.
     pub(super) fn forget_ages(&mut self) {
         self.ages = None;
     }
@@ -120,10 +121,10 @@ impl Ready {
     }
 }
 
-fn age(held: &Held) -> Age {
+fn age(held: &PendingDelivery) -> Age {
     (held.delivery.position, held.delivery.appended_at, held.order)
 }
 
-fn kind(held: &Held) -> u64 {
+fn kind(held: &PendingDelivery) -> u64 {
     kind_hash(&held.delivery.event)
 }

@@ -1,4 +1,5 @@
-//! Collects verdicts until it is worth a write: every 100 ms, when half the slots wait for it, or when somebody finds none.
+//! Collects verdicts until it is worth a write: every 100 ms, when half the slots wait for it, or when somebody finds
+//! none.
 
 use std::time::Duration;
 
@@ -9,12 +10,13 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// First and longest pause after a settle that failed.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
-/// Whether somebody waits for a settle.
+/// How much a settle is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Urgency {
-    /// Nobody does.
+    /// Nobody waits.
     Calm,
-    /// A delivery that finds no slot does, or a stop, or a drain. What comes while a settle runs goes with the next one.
+    /// A delivery that finds no slot waits, or a stop, or a drain. What comes while a settle runs goes with the next
+    /// one.
     Now,
 }
 
@@ -38,13 +40,13 @@ pub(super) struct Settler {
 }
 
 impl Settler {
-    /// Settles at the latest when `full` verdicts wait.
+    /// Makes a settler that settles at the latest when `full` verdicts wait.
     pub(super) fn new(full: usize) -> Self {
         let full = full.max(1);
         Self { batch: Batch::default(), full, since: Duration::ZERO, not_before: Duration::ZERO, backoff: BACKOFF.0 }
     }
 
-    /// A verdict is to be settled. One on a try has a slot, which comes back with the settle; a return has none.
+    /// Adds a verdict. One on a try has a slot, which comes back with the settle; a return has none.
     pub(super) fn push(&mut self, now: Duration, delivery: Delivery, verdict: Verdict, took: Duration) {
         self.batch.slots += usize::from(verdict != Verdict::Returned);
         if self.batch.settlements.is_empty() {
@@ -54,7 +56,7 @@ impl Settler {
         self.batch.deliveries.push(delivery);
     }
 
-    /// What to settle now.
+    /// Returns the verdicts to settle now.
     pub(super) fn due(&mut self, now: Duration, urgency: Urgency) -> Option<Batch> {
         let count = self.batch.settlements.len();
         let ripe = match urgency {
@@ -64,7 +66,7 @@ impl Settler {
         (count > 0 && ripe && now >= self.not_before).then(|| std::mem::take(&mut self.batch))
     }
 
-    /// When to look again, if something waits.
+    /// When to settle, if something waits.
     pub(super) fn next(&self, urgency: Urgency) -> Option<Duration> {
         let wait = match urgency {
             Urgency::Calm => INTERVAL,
@@ -73,12 +75,12 @@ impl Settler {
         (!self.is_empty()).then(|| (self.since + wait).max(self.not_before))
     }
 
-    /// The batch is in the store.
+    /// Notes that the batch is in the store.
     pub(super) fn succeeded(&mut self) {
         self.backoff = BACKOFF.0;
     }
 
-    /// The batch may or may not be in the store: the same again after a pause, before everything newer.
+    /// Keeps a batch that may or may not be in the store: it goes again after a pause, before everything newer.
     pub(super) fn failed(&mut self, now: Duration, mut batch: Batch) {
         batch.settlements.append(&mut self.batch.settlements);
         batch.deliveries.append(&mut self.batch.deliveries);
@@ -88,7 +90,7 @@ impl Settler {
         self.backoff = (self.backoff * 2).min(BACKOFF.1);
     }
 
-    /// Forgets verdicts of a lane that is no longer ours. Back come the deliveries and the slots they held.
+    /// Forgets verdicts of a lane that is no longer ours. Returns the deliveries and the slots they held.
     pub(super) fn drop_lane(&mut self, lane: LaneTerm) -> Batch {
         let mut gone = Batch::default();
         let old = std::mem::take(&mut self.batch);
@@ -110,7 +112,7 @@ impl Settler {
         gone
     }
 
-    /// How many wait to go back untried; they hold no slot, so nothing else bounds them.
+    /// How many deliveries wait to go back untried; they hold no slot, so nothing else bounds them.
     pub(super) fn returning(&self) -> usize {
         self.batch.settlements.len() - self.batch.slots
     }

@@ -13,10 +13,12 @@ const ERROR_PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration:
 const ELSEWHERE_PAUSE: Duration = Duration::from_millis(100);
 /// Between two looks while the source looks by itself.
 const WATCHED_PAUSE: Duration = Duration::from_secs(5);
+/// A first delivery is told within this time.
+const RATE_RENEW_PAUSE: Duration = Duration::from_secs(2);
 /// A change of health is told at once, but not more often than this.
 const RENEW_PAUSE_MIN: Duration = Duration::from_millis(200);
 
-/// The engine's appointments.
+/// The times at which the engine takes and renews, and until when its lease holds.
 #[derive(Debug)]
 pub(super) struct Timing {
     poll: Poll,
@@ -57,13 +59,13 @@ impl Timing {
         self.lease_until > Duration::ZERO
     }
 
-    /// A hint came.
+    /// Makes a take due at once, because a hint came.
     pub(super) fn look_now(&mut self) {
         self.look_at = Duration::ZERO;
         self.look_pause = self.poll.min;
     }
 
-    /// A take ended; `found` something, `more` may be there, `next_due` is known to come.
+    /// Notes that a take ended; it `found` something, `more` may be there, `next_due` is known to come.
     pub(super) fn looked(&mut self, now: Duration, found: bool, more: bool, next_due: Option<Duration>, jitter: f64) {
         self.error_pause = ERROR_PAUSE.0;
         self.look_pause = if found { self.poll.min } else { (self.look_pause * 2).clamp(self.poll.min, self.poll.max) };
@@ -77,18 +79,18 @@ impl Timing {
         (self.look_pause >= self.poll.max).then_some(self.poll.max)
     }
 
-    /// The source looks by itself.
+    /// Makes the next take due late, because the source looks by itself.
     pub(super) fn watched(&mut self, now: Duration, next_due: Option<Duration>) {
         self.look_at = now + WATCHED_PAUSE.max(self.poll.max).min(next_due.unwrap_or(Duration::MAX).max(self.poll.min));
     }
 
-    /// A take failed.
+    /// Makes the next take due after a pause, because one failed.
     pub(super) fn look_failed(&mut self, now: Duration) {
         self.look_at = now + self.error_pause;
         self.error_pause = (self.error_pause * 2).min(ERROR_PAUSE.1);
     }
 
-    /// A drain waits for what it cannot take.
+    /// Makes the next take due soon, because a drain waits for what it cannot take.
     pub(super) fn look_elsewhere(&mut self, now: Duration) {
         self.look_at = now + ELSEWHERE_PAUSE;
     }
@@ -108,26 +110,33 @@ impl Timing {
         now >= self.renew_at || slept
     }
 
-    /// A renewal starts.
-    pub(super) fn renewing(&mut self, now: Duration, wall: Timestamp) {
+    /// Notes that a renewal starts. The next one comes after a third of the lease, or after this pause.
+    pub(super) fn renewing(&mut self, now: Duration, wall: Timestamp, pause: Duration) {
         self.renewed_at_wall = wall;
         self.renewed_at = Some(now);
-        self.renew_at = now + self.lease / 3;
+        self.renew_at = now + pause.min(self.lease / 3);
     }
 
-    /// The lease holds for `valid_for` from `since`; we stop a tenth of it earlier.
+    /// Notes that the lease holds for `valid_for` from `since`; we stop a tenth of it earlier.
     pub(super) fn renewed(&mut self, since: Duration, valid_for: Duration) {
         let safe = valid_for.mul_f64(0.9);
         self.lease_until = since + safe;
         self.lease_until_wall = self.renewed_at_wall.checked_add(safe).unwrap_or(Timestamp::MAX);
     }
 
-    /// The renewal failed: soon again.
+    /// Makes the next renewal due soon, because one failed.
     pub(super) fn renew_failed(&mut self, now: Duration) {
         self.renew_at = now + (self.lease / 10).min(Duration::from_secs(1));
     }
 
-    /// The route's health changed: tell it soon.
+    /// Makes the next renewal due in two seconds at the latest, because the route began to deliver.
+    pub(super) fn renew_within_seconds(&mut self) {
+        if let Some(at) = self.renewed_at {
+            self.renew_at = self.renew_at.min(at + RATE_RENEW_PAUSE);
+        }
+    }
+
+    /// Makes the next renewal due soon, because the route's health changed.
     pub(super) fn renew_soon(&mut self) {
         if let Some(at) = self.renewed_at {
             self.renew_at = self.renew_at.min(at + RENEW_PAUSE_MIN);
@@ -153,15 +162,15 @@ impl Engine {
         if !running.take && self.timing.has_renewed() && self.has_room(now) {
             next = next.min(self.timing.look_at);
         }
-        if let BreakerPhase::Open { until } = self.breaker.phase(now) {
+        if let BreakerPhase::Open { until } = self.destination.phase(now) {
             next = next.min(until);
-        } else if let Some(round) = self.pace.next_round().filter(|round| *round > now) {
+        } else if let Some(round) = self.destination.pace().next_round().filter(|round| *round > now) {
             next = next.min(round);
         } else if !running.hand_over
             && self.may_send(now) > 0
-            && let Some(bucket) = &self.bucket
+            && let Some(at) = self.destination.next_token()
         {
-            next = next.min(bucket.next());
+            next = next.min(at);
         }
         next
     }

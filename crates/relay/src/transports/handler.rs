@@ -26,14 +26,14 @@ const CLOSE_GRACE: Duration = Duration::from_secs(5);
 /// When an event that no handler wants is offered again.
 const MISSING_AGAIN: Duration = Duration::from_secs(30);
 
-/// What a handler gets: the event, and which try this is.
+/// Event as a handler receives it, with the number of the attempt.
 #[derive(Debug, Clone)]
 pub struct Incoming {
-    /// The event.
+    /// Event to handle.
     pub event: Arc<Event>,
-    /// Which try this is, from 1.
+    /// Number of this attempt, from 1.
     pub attempt: u32,
-    /// The event's number in the log, if it has one.
+    /// Position of the event in the log, if it has one.
     pub position: Option<i64>,
 }
 
@@ -52,7 +52,14 @@ struct Handler {
     run: Box<dyn Fn(Incoming) -> Running + Send + Sync>,
 }
 
-/// Handlers by event type.
+/// What becomes of events that no handler matches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum UnknownTypes {
+    Wait,
+    Ignore,
+}
+
+/// Transport that calls handlers by event type.
 ///
 /// ```
 /// use postroom_core::Failure;
@@ -73,6 +80,7 @@ pub struct Handlers {
     registered: Vec<Arc<Handler>>,
     timeout: Duration,
     in_flight: usize,
+    unknown: UnknownTypes,
     // Deliveries on their way, and the word that ends them.
     running: TaskTracker,
     closed: CancellationToken,
@@ -84,6 +92,7 @@ impl Default for Handlers {
             registered: Vec::new(),
             timeout: Duration::from_secs(30),
             in_flight: 64,
+            unknown: UnknownTypes::Wait,
             running: TaskTracker::new(),
             closed: CancellationToken::new(),
         }
@@ -91,7 +100,8 @@ impl Default for Handlers {
 }
 
 impl Handlers {
-    /// No handlers yet: every event waits as `handler.missing` until one matches.
+    /// Creates a transport without handlers: every event waits as `handler.missing` until one matches, unless
+    /// [`Handlers::ignore_unknown`] says otherwise.
     pub fn new() -> Self {
         Self::default()
     }
@@ -123,7 +133,10 @@ impl Handlers {
         self
     }
 
-    /// How long one handler may take before it is dropped at its next await. Defaults to 30 seconds.
+    /// Sets the time after which a handler is dropped at its next await. Defaults to 30 seconds.
+    ///
+    /// The event has then failed with `handler.timeout`. A system whose handlers may take longer, such as an event queue
+    /// that abandons its events after a minute, sets that time here.
     ///
     /// A handler that blocks its thread cannot be dropped; use `spawn_blocking` for such work.
     pub fn timeout(mut self, timeout: Duration) -> Self {
@@ -131,7 +144,16 @@ impl Handlers {
         self
     }
 
-    /// Most events being handled at once. Defaults to 64.
+    /// Counts events that no handler matches as delivered, as a bus does whose events nobody subscribes to.
+    ///
+    /// Without it such an event waits, and is offered again: a program that is not upgraded yet loses nothing that a newer
+    /// one appended. With it the event is gone for a handler that is added later, except by a replay.
+    pub fn ignore_unknown(mut self) -> Self {
+        self.unknown = UnknownTypes::Ignore;
+        self
+    }
+
+    /// Sets the maximum number of events that are handled at once. Defaults to 64.
     pub fn in_flight(mut self, in_flight: usize) -> Self {
         self.in_flight = in_flight;
         self
@@ -149,10 +171,14 @@ impl Transport for Handlers {
             let event = Arc::clone(&outbound.event);
             let matching: Vec<_> =
                 self.registered.iter().filter(|h| h.pattern.matches(&event.event_type)).map(Arc::clone).collect();
+            if matching.is_empty() && self.unknown == UnknownTypes::Ignore {
+                outbound.report(Ok(Receipt::default()));
+                continue;
+            }
             if matching.is_empty() {
                 let error = format!("no handler matches type {:?}; add one, or narrow the route", event.event_type);
                 // A program that is not upgraded yet meets what a newer one appended.
-                outbound.report(Err(Failure::transient("handler.missing", error).retry_after(MISSING_AGAIN).waits()));
+                outbound.report(Err(Failure::not_yet("handler.missing", error).retry_after(MISSING_AGAIN)));
                 continue;
             }
             let (limit, closed) = (self.timeout, self.closed.clone());
@@ -211,16 +237,19 @@ async fn handle(handlers: &[Arc<Handler>], limit: Duration, incoming: Incoming) 
 
 /// One failure for all: another try if any handler wants one, else death if any wants that.
 fn collect(failures: Vec<(&str, Failure)>) -> Failure {
-    let any = |kind| failures.iter().any(|(_, f)| f.kind == kind);
-    let kind = [FailureKind::Transient, FailureKind::Permanent]
-        .into_iter()
-        .find(|kind| any(*kind))
-        .unwrap_or(FailureKind::Unavailable);
+    let kind = if failures.iter().all(|(_, f)| f.kind == FailureKind::NotYet) {
+        FailureKind::NotYet
+    } else if failures.iter().any(|(_, f)| f.kind.is_retried()) {
+        FailureKind::Transient
+    } else if failures.iter().any(|(_, f)| f.kind == FailureKind::Permanent) {
+        FailureKind::Permanent
+    } else {
+        FailureKind::Unavailable
+    };
     let code = failures.first().map_or("handler.error".into(), |(_, f)| f.code.clone());
     let text: Vec<String> = failures.iter().map(|(name, f)| format!("{name}: {}", f.error)).collect();
     let mut whole = Failure::new(kind, code, text.join("; "));
     whole.retry_after = failures.iter().filter_map(|(_, f)| f.retry_after).max();
-    whole.waits = failures.iter().all(|(_, f)| f.waits);
     whole.handlers =
         failures.into_iter().map(|(name, f)| HandlerError { handler: name.to_owned(), error: f.error }).collect();
     whole
@@ -232,8 +261,16 @@ mod tests {
 
     #[test]
     fn one_wish_for_another_try_outweighs_a_refusal_and_unavailable_counts_only_alone() {
-        use FailureKind::{Permanent as P, Transient as T, Unavailable as U};
-        for (kinds, expected) in [(vec![P, T, U], T), (vec![U, T], T), (vec![U, P], P), (vec![P], P), (vec![U, U], U)] {
+        use FailureKind::{NotYet as N, Permanent as P, Transient as T, Unavailable as U};
+        for (kinds, expected) in [
+            (vec![P, T, U], T),
+            (vec![U, T], T),
+            (vec![U, P], P),
+            (vec![P], P),
+            (vec![U, U], U),
+            (vec![N, N], N),
+            (vec![N, P], T),
+        ] {
             let failures = kinds.iter().map(|kind| ("h", Failure::new(*kind, "x", "y"))).collect();
             assert_eq!(collect(failures).kind, expected, "{kinds:?}");
         }
@@ -245,8 +282,5 @@ mod tests {
         let failure = collect(vec![("a", wish(5)), ("b", wish(9)), ("c", Failure::permanent("c", "z"))]);
         assert_eq!((failure.error.as_str(), &*failure.code), ("a: x; b: x; c: z", "first"));
         assert_eq!((failure.retry_after, failure.handlers.len()), (Some(Duration::from_secs(9)), 3));
-        assert!(
-            collect(vec![("a", wish(5).waits())]).waits && !collect(vec![("a", wish(5).waits()), ("b", wish(9))]).waits
-        );
     }
 }

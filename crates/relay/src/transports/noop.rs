@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use postroom_core::{Capabilities, Outbound, Receipt, Transport};
 
-/// Takes everything and keeps nothing.
+/// Transport that counts every event as delivered and keeps nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Noop;
 

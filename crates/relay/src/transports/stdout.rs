@@ -1,4 +1,4 @@
-//! Prints one envelope per line, for pipes and for looking.
+//! Prints one envelope per line, for pipes and for people.
 //!
 //! A task of its own writes, so that a reader who pauses holds back this route and nothing else.
 
@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use postroom_core::envelope::Encoder;
-use postroom_core::{Capabilities, Event, Failure, Outbound, Receipt, Stage, Transport};
-use serde_json::value::RawValue;
+use postroom_core::{Capabilities, Failure, Outbound, Receipt, Transport};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -20,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 /// How long a close waits for a reader who has paused.
 const CLOSE_GRACE: Duration = Duration::from_secs(5);
 
-/// Prints envelopes, one JSON text per line; flushed after every batch, and only then reported as delivered.
+/// Transport that prints envelopes, one JSON text per line; flushed after every batch, and only then reported as delivered.
 ///
 /// Line breaks between the tokens of a payload become spaces; everything else is printed byte for byte. A closed pipe
 /// is `Unavailable` (`stdout.closed`). An envelope that is not JSON cannot be one line and is a dead letter.
@@ -80,7 +79,7 @@ impl<W: AsyncWrite + Unpin + Send + 'static> Transport for Stdout<W> {
     async fn deliver(&self, batch: Vec<Outbound>) {
         let mut printable = Vec::with_capacity(batch.len());
         for outbound in batch {
-            match line(&self.encoder, &outbound.event, outbound.stage()) {
+            match self.encoder.json_line(&outbound.event, outbound.stage(), "stdout.not_json") {
                 Ok(line) => printable.push(Printable { outbound, line }),
                 Err(failure) => outbound.report(Err(failure)),
             }
@@ -113,22 +112,6 @@ impl<W> fmt::Debug for Stdout<W> {
     }
 }
 
-fn line(encoder: &Encoder, event: &Event, stage: Stage<'_>) -> Result<Vec<u8>, Failure> {
-    let mut line = encoder.encode(event, stage)?.body.to_vec();
-    if serde_json::from_slice::<&RawValue>(&line).is_err() {
-        let error = format!("the envelope of event {} is not JSON and may not fit one line", event.id);
-        return Err(Failure::permanent("stdout.not_json", error));
-    }
-    // A line break in valid JSON can only stand between tokens, where a space means the same.
-    for byte in &mut line {
-        if matches!(byte, b'\n' | b'\r') {
-            *byte = b' ';
-        }
-    }
-    line.push(b'\n');
-    Ok(line)
-}
-
 async fn print<W: AsyncWrite + Unpin>(
     mut writer: W,
     mut batches: mpsc::UnboundedReceiver<Vec<Printable>>,
@@ -159,7 +142,7 @@ async fn write<W: AsyncWrite + Unpin>(writer: &mut W, batch: &[Printable]) -> io
 
 fn failure(error: &io::Error) -> Failure {
     if error.kind() == io::ErrorKind::BrokenPipe {
-        Failure::unavailable("stdout.closed", "nobody reads stdout any more")
+        Failure::unavailable("stdout.closed", "the reader of stdout is gone")
     } else {
         Failure::unavailable("stdout.failed", format!("stdout cannot be written: {error}"))
     }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use postroom_core::{BreakerCounts, Clock, Desk, Event, Failure, RouteState, Selection};
+use postroom_admin::{Inspect as _, Operate, Selection};
+use postroom_core::{BreakerCounts, Clock, Event, Failure, RouteState};
 use postroom_testing::{Reply, TokioClock};
 
 use crate::engine::shop::{Shop, retry_every};
@@ -17,7 +18,7 @@ async fn an_outage_pauses_the_route_counts_no_attempt_and_kills_nothing() {
     shop.fill(500, 50).await;
     let running = shop.start();
     shop.until(|r| r.status.state == RouteState::BreakerOpen).await;
-    assert_eq!(shop.status().await.status.note, "scripted.down: the destination is down");
+    assert_eq!(shop.status().await.status.message, "scripted.down: the destination is down");
     tokio::time::sleep(Duration::from_mins(30)).await;
     let probes = shop.transport.arrivals().len();
     assert!(probes < 500 + 250, "half an hour of probes, not of attempts: {probes}");
@@ -28,7 +29,7 @@ async fn an_outage_pauses_the_route_counts_no_attempt_and_kills_nothing() {
     shop.transport.delivered(500).await;
     shop.until(|r| r.status.delivered == 500 && r.status.state == RouteState::Running).await;
     let status = shop.status().await.status;
-    assert_eq!((status.note.as_str(), status.dead), ("", 0));
+    assert_eq!((status.message.as_str(), status.dead), ("", 0));
     assert!(shop.timeline("0").await.routes[0].attempts.is_empty(), "no attempt was counted");
     running.stop().await;
 }
@@ -84,9 +85,9 @@ async fn a_destination_that_answers_is_never_down_whatever_it_answers() {
 async fn where_a_route_counts_all_failures_ten_in_a_row_open_the_breaker_and_a_success_closes_it() {
     let mut shop = Shop::open().await;
     shop.breaker.counts = BreakerCounts::All;
-    shop.retry = retry_every(Duration::from_secs(5), 100);
-    let mended = Arc::new(AtomicBool::new(false));
-    let works = Arc::clone(&mended);
+    shop.retry = retry_every(Duration::from_secs(5), 1_000);
+    let fixed = Arc::new(AtomicBool::new(false));
+    let works = Arc::clone(&fixed);
     shop.transport.fail_when(move |_| !works.load(Ordering::SeqCst), Failure::transient("test.500", "internal error"));
     shop.options.in_flight_max = 4;
     shop.fill(9, 9).await;
@@ -95,12 +96,13 @@ async fn where_a_route_counts_all_failures_ten_in_a_row_open_the_breaker_and_a_s
     assert_eq!(shop.status().await.status.state, RouteState::Running, "nine are not ten");
     shop.append("tenth", "tenth").await;
     shop.until(|r| r.status.state == RouteState::BreakerOpen).await;
-    assert_eq!(shop.status().await.status.note, "test.500: internal error");
+    assert_eq!(shop.status().await.status.message, "test.500: internal error");
     let before = shop.transport.arrivals().len();
     tokio::time::sleep(Duration::from_mins(10)).await;
     let probes = shop.transport.arrivals().len() - before;
-    assert!(probes < 100, "ten minutes of probes: {probes}");
-    mended.store(true, Ordering::SeqCst);
+    // Each is tried when its delay is over, and ten in a row cost a pause: the pauses stay short, whoever else waits is asked.
+    assert!((500..=1_200).contains(&probes), "ten events every five seconds, and pauses: {probes}");
+    fixed.store(true, Ordering::SeqCst);
     shop.transport.delivered(10).await;
     shop.until(|r| r.status.state == RouteState::Running).await;
     running.stop().await;
@@ -111,7 +113,7 @@ async fn after_an_outage_several_events_of_different_keys_and_types_are_asked_wi
     let shop = Shop::open().await;
     let kinds = ["a", "a", "a", "a", "a", "a", "b", "c"];
     let event = |(n, kind): (usize, &&str)| Event::new(*kind).id(n.to_string()).key(format!("k{n}"));
-    Desk::append(&shop.store, &kinds.iter().enumerate().map(event).collect::<Vec<_>>()).await.unwrap();
+    Operate::append(&shop.store, &kinds.iter().enumerate().map(event).collect::<Vec<_>>()).await.unwrap();
     shop.transport.go_down();
     let running = shop.start();
     shop.transport.arrived(8).await;
@@ -175,8 +177,7 @@ async fn one_bad_key_does_not_open_the_breaker() {
 async fn what_is_too_early_waits_with_the_reason_while_the_rest_goes_on() {
     let mut shop = Shop::open().await;
     shop.retry.attempts = 2;
-    let early =
-        Failure::transient("handler.missing", "no handler matches").retry_after(Duration::from_secs(30)).waits();
+    let early = Failure::not_yet("handler.missing", "no handler matches").retry_after(Duration::from_secs(30));
     let upgraded = Arc::new(AtomicBool::new(false));
     let knows = Arc::clone(&upgraded);
     shop.transport.fail_when(move |a| a.event.id.starts_with("new") && !knows.load(Ordering::SeqCst), early);
@@ -186,7 +187,8 @@ async fn what_is_too_early_waits_with_the_reason_while_the_rest_goes_on() {
     shop.fill(50, 10).await;
     let running = shop.start();
     shop.transport.delivered(50).await;
-    tokio::time::sleep(Duration::from_hours(6)).await;
+    // Sixty tries each, of which a failure would have two.
+    tokio::time::sleep(Duration::from_mins(30)).await;
     let status = shop.status().await.status;
     assert_eq!((status.state, status.dead, status.retrying), (RouteState::Running, 0, 100), "{status:?}");
     let waiting = shop.timeline("new-7").await;

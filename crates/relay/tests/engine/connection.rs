@@ -5,12 +5,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use postroom_admin::Operate;
+use postroom_conformance::changed;
 use postroom_core::{
-    Budget, Desk, Ear, Event, Failure, Filter, Lease, Receipt, RelayIdentity, RouteDefinition, RouteHealth, Schema,
-    Settlement, Source, Standing, Start, Store, StoreError, StoreErrorKind, Take, Upkeep,
+    Budget, Event, Failure, Lease, Maintenance, Notified, Ownership, Receipt, RelayIdentity, Retain, RouteHealth,
+    RouteSpec, Schema, Settlement, Source, Store, StoreError, StoreErrorKind, Take,
 };
-use postroom_memory::{Memory, MemoryOptions};
-use postroom_relay::{Observer, Relay, RelayOptions, RouteObserver, RouteRun};
+use postroom_memory::{MemoryOptions, MemoryStore};
+use postroom_relay::{MultiStoreRelay, NoObserver, Observer, Route, RouteObserver, StoreRoute};
 use postroom_testing::{ScriptedTransport, TokioClock};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -42,28 +44,30 @@ impl Line {
     }
 }
 
-struct LineStore(Memory, Line);
+struct LineStore(MemoryStore, Line);
 struct LineSource(Arc<dyn Source>, Line);
 
+#[deny(clippy::missing_trait_methods)]
 #[async_trait]
 impl Store for LineStore {
     fn name(&self) -> &str {
         Store::name(&self.0)
     }
-    async fn source(&self, relay: &RelayIdentity, route: &RouteDefinition) -> Result<Arc<dyn Source>, StoreError> {
+    async fn source(&self, relay: &RelayIdentity, route: &RouteSpec) -> Result<Arc<dyn Source>, StoreError> {
         Ok(Arc::new(LineSource(self.0.source(relay, route).await?, self.1.clone())))
     }
-    fn desk(&self) -> Arc<dyn Desk> {
-        self.0.desk()
+    fn retain(&self) -> Arc<dyn Retain> {
+        self.0.retain()
     }
     fn schema(&self) -> Option<Arc<dyn Schema>> {
         self.0.schema()
     }
-    fn upkeep(&self) -> Option<Arc<dyn Upkeep>> {
-        self.0.upkeep()
+    fn maintenance(&self) -> Option<Arc<dyn Maintenance>> {
+        self.0.maintenance()
     }
 }
 
+#[deny(clippy::missing_trait_methods)]
 #[async_trait]
 impl Source for LineSource {
     async fn take(&self, budget: Budget) -> Result<Take, StoreError> {
@@ -74,7 +78,7 @@ impl Source for LineSource {
         }
         let mut take = self.0.take(budget).await?;
         if knobs.halted.load(Ordering::SeqCst) {
-            take.standing.halted = Some("for a reason".to_owned());
+            take.ownership.halted = Some("for a reason".to_owned());
         }
         knobs.handed.fetch_add(take.deliveries.len(), Ordering::SeqCst);
         sleep(Duration::from_millis(knobs.take_late_ms.load(Ordering::SeqCst))).await;
@@ -83,12 +87,12 @@ impl Source for LineSource {
         }
         Ok(take)
     }
-    async fn settle(&self, settlements: &[Settlement]) -> Result<Standing, StoreError> {
+    async fn settle(&self, settlements: &[Settlement]) -> Result<Ownership, StoreError> {
         Line::check(&self.1.0.cut)?;
         Line::check(&self.1.0.cut_settle)?;
         if self.1.0.robbed.load(Ordering::SeqCst) {
             let lost = settlements.iter().map(|settlement| settlement.lane).collect();
-            return Ok(Standing { lanes: 1, lost, ..Standing::default() });
+            return Ok(Ownership { lanes: 1, lost, ..Ownership::default() });
         }
         sleep(Duration::from_millis(self.1.0.settle_late_ms.load(Ordering::SeqCst))).await;
         self.0.settle(settlements).await
@@ -101,24 +105,38 @@ impl Source for LineSource {
     async fn release(&self) -> Result<(), StoreError> {
         self.0.release().await
     }
-    fn ear(&self) -> Ear {
-        self.0.ear()
+    async fn disable(&self, failure: &Failure) -> Result<(), StoreError> {
+        self.0.disable(failure).await
+    }
+    async fn is_drained(&self) -> Result<bool, StoreError> {
+        self.0.is_drained().await
+    }
+    fn bound(&self, deliveries: usize) {
+        self.0.bound(deliveries);
+    }
+    fn notified(&self) -> Notified {
+        self.0.notified()
+    }
+    fn watch(&self, every: Duration) -> bool {
+        self.0.watch(every)
     }
 }
 
 fn start(shop: &Shop, line: &Line, transport: &ScriptedTransport, name: &str) -> CancellationToken {
-    let mut run = RouteRun::new(LineStore(shop.store.clone(), line.clone()), shop.route.clone(), transport.clone());
-    run.retry = shop.retry.clone();
-    let options = RelayOptions { name: name.to_owned(), ..shop.options.clone() };
+    let options = shop.options.clone().name(name.to_owned());
     let stop = CancellationToken::new();
-    tokio::spawn(Relay::new(options).serve(run).run(stop.clone().cancelled_owned()));
+    let relay = shop.relay_on(LineStore(shop.store.clone(), line.clone()), transport.clone()).options(options);
+    tokio::spawn(relay.run(stop.clone().cancelled_owned()));
     stop
 }
 
 async fn shop(lanes: u32) -> Shop {
     let mut shop = Shop::open().await;
     let clock = Arc::new(TokioClock::new());
-    shop.store = Memory::with(MemoryOptions { clock, lanes, ..MemoryOptions::default() });
+    shop.store = MemoryStore::with(changed(MemoryOptions::default(), |o| {
+        o.clock = clock;
+        o.lanes = lanes;
+    }));
     shop.store.register(std::slice::from_ref(&shop.route)).await.unwrap();
     shop.options.lease = Duration::from_secs(1);
     shop
@@ -196,20 +214,20 @@ async fn a_late_take_does_not_let_a_later_event_pass() {
 #[tokio::test(start_paused = true)]
 async fn a_drain_waits_for_a_retry_it_has_just_settled() {
     for offset in 25..120 {
-        let shop = shop(1).await;
+        let mut shop = shop(1).await;
         let line = Line::default();
         line.0.take_late_ms.store(20, Ordering::SeqCst);
         let transport = ScriptedTransport::new();
         transport.hold_when(|a| a.attempt == 1);
         shop.append("e1", "k").await;
-        let mut run = RouteRun::new(LineStore(shop.store.clone(), line.clone()), shop.route.clone(), transport.clone());
-        run.retry = retry_every(Duration::from_secs(1), 5);
-        let options = RelayOptions { drain: true, ..shop.options.clone() };
+        shop.retry = retry_every(Duration::from_secs(1), 5);
+        shop.options.drain = true;
+        let relay = shop.relay_on(LineStore(shop.store.clone(), line.clone()), transport.clone());
         let release = async {
             sleep(Duration::from_millis(offset)).await;
             transport.release(&Err(Failure::transient("t", "once")));
         };
-        let (result, ()) = tokio::join!(Relay::new(options).serve(run).run(std::future::pending()), release);
+        let (result, ()) = tokio::join!(relay.run(std::future::pending()), release);
         result.unwrap();
         let status = shop.status().await.status;
         assert_eq!((status.delivered, status.retrying), (1, 0), "delivered, retrying; outcome after {offset} ms");
@@ -241,12 +259,11 @@ async fn a_route_whose_neighbour_lost_its_lanes_sends_nothing_before_a_take_of_i
     (shop.options.in_flight_max, shop.options.lease) = (8, Duration::from_hours(3));
     let lines = [Line::default(), Line::default()];
     let transports = [ScriptedTransport::new(), ScriptedTransport::new()];
-    let mut relay = Relay::new(shop.options.clone());
+    let mut relay = MultiStoreRelay::new(shop.options.clone(), Arc::new(NoObserver));
     for ((name, line), transport) in ["order", "late"].into_iter().zip(&lines).zip(&transports) {
         transport.hold_when(|_| true);
-        let filter = Filter::types([format!("{name}.*")]).unwrap();
-        let route = RouteDefinition { filter, ..RouteDefinition::new(name).starting(Start::Beginning) };
-        relay = relay.serve(RouteRun::new(LineStore(shop.store.clone(), line.clone()), route, transport.clone()));
+        let route = Route::named(name).matching(&format!("{name}.*")).from_beginning().to(transport.clone());
+        relay = relay.route(StoreRoute::new(LineStore(shop.store.clone(), line.clone()), route));
     }
     tokio::spawn(relay.run(std::future::pending()));
     shop.fill(100, 100).await;
@@ -254,7 +271,7 @@ async fn a_route_whose_neighbour_lost_its_lanes_sends_nothing_before_a_take_of_i
     assert_eq!(transports[0].arrivals().len(), 6, "its own two and all that are common");
     lines[0].0.robbed.store(true, Ordering::SeqCst);
     let late = |n: usize| Event::new("late.one").key(format!("late-{n}"));
-    Desk::append(&shop.store, &(0..20).map(late).collect::<Vec<_>>()).await.unwrap();
+    Operate::append(&shop.store, &(0..20).map(late).collect::<Vec<_>>()).await.unwrap();
     sleep(Duration::from_secs(1)).await;
     assert_eq!(transports[1].arrivals().len(), 2, "its own two");
     lines[1].0.take_late_ms.store(3_600_000, Ordering::SeqCst);
@@ -311,9 +328,9 @@ async fn a_halted_route_says_so_once() {
     shop.retry = retry_every(Duration::from_hours(1), 5);
     shop.options.lease = Duration::from_secs(30);
     let line = Line::default();
-    let run = RouteRun::new(LineStore(shop.store.clone(), line.clone()), shop.route.clone(), shop.transport.clone());
     let changes = Arc::new(Changes::default());
-    let relay = Relay::new(shop.options.clone()).serve(run).observer(changes.clone());
+    let relay = shop.relay_on(LineStore(shop.store.clone(), line.clone()), shop.transport.clone());
+    let relay = relay.observer(changes.clone());
     tokio::spawn(relay.run(std::future::pending()));
     shop.transport.fail_when(|_| true, Failure::transient("t", "no"));
     shop.append("bad", "bad").await;
@@ -348,8 +365,8 @@ async fn an_engine_whose_store_does_not_answer_still_goes_round_every_second() {
     shop.options.lease = Duration::from_hours(3);
     let (line, turns) = (Line::default(), Arc::new(Turns::default()));
     line.0.take_late_ms.store(3_600_000, Ordering::SeqCst);
-    let run = RouteRun::new(LineStore(shop.store.clone(), line), shop.route.clone(), shop.transport.clone());
-    tokio::spawn(Relay::new(shop.options.clone()).serve(run).observer(turns.clone()).run(std::future::pending()));
+    let relay = shop.relay_on(LineStore(shop.store.clone(), line), shop.transport.clone());
+    tokio::spawn(relay.observer(turns.clone()).run(std::future::pending()));
     sleep(Duration::from_mins(1)).await;
     let before = turns.0.load(Ordering::SeqCst);
     sleep(Duration::from_mins(1)).await;
@@ -405,7 +422,7 @@ async fn an_absurd_retry_after_does_not_stop_the_route() {
     let _stop = start(&shop, &line, &transport, "a");
     shop.append("e1", "k").await;
     sleep(Duration::from_secs(1)).await;
-    Desk::append(&shop.store, &[Event::new("t").id("e2").key("k2")]).await.unwrap();
+    Operate::append(&shop.store, &[Event::new("t").id("e2").key("k2")]).await.unwrap();
     sleep(Duration::from_mins(1)).await;
     let row = shop.status().await.status;
     assert_eq!(row.delivered, 1);

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
 
 mod breaker;
-mod burying;
 mod connection;
+mod dead_letters;
 mod order;
 mod pipelining;
 mod refusals;

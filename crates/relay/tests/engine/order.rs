@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use postroom_core::{Desk, Failure, OnDead, OnFailure, Selection};
+use postroom_admin::{Inspect as _, Operate as _, Selection};
+use postroom_core::{Failure, OnDead, OnFailure};
 
 use crate::engine::shop::{Shop, retry_every};
 

@@ -1,6 +1,7 @@
 //! A transport that keeps a key's order itself is given several of a key at once, and the order still holds.
 
-use postroom_core::{Capabilities, Desk, Failure, OnDead, RouteState};
+use postroom_admin::Operate as _;
+use postroom_core::{Capabilities, Failure, OnDead, RouteState};
 use postroom_testing::ScriptedTransport;
 
 use crate::engine::shop::Shop;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use postroom_core::{Capabilities, Clock, Desk, Event, Failure, RouteState};
+use postroom_admin::Operate;
+use postroom_core::{Capabilities, Clock, Event, Failure, RouteState};
 use postroom_testing::{Reply, ScriptedTransport, TokioClock};
 use tokio::time::Instant;
 
@@ -26,7 +27,7 @@ fn receiver(wide: usize, no_after: Duration, yes_after: Duration) -> ScriptedTra
 
 async fn append(shop: &Shop, what: &str, count: usize) {
     let event = |n| Event::new("order.placed").id(format!("{what}-{n}")).key(format!("{what}-{n}"));
-    Desk::append(&shop.store, &(0..count).map(event).collect::<Vec<_>>()).await.unwrap();
+    Operate::append(&shop.store, &(0..count).map(event).collect::<Vec<_>>()).await.unwrap();
 }
 
 /// How long the relay takes for 500 good events behind so many bad ones.
@@ -94,8 +95,8 @@ async fn retries_that_fail_slowly_leave_places_to_fresh_events() {
 async fn a_destination_that_refuses_everything_is_asked_slowly_and_is_at_full_speed_after_the_first_success() {
     let mut shop = Shop::open().await;
     shop.retry = retry_every(Duration::from_secs(1), 1_000_000);
-    let mended = Arc::new(AtomicBool::new(false));
-    let works = Arc::clone(&mended);
+    let fixed = Arc::new(AtomicBool::new(false));
+    let works = Arc::clone(&fixed);
     shop.transport.fail_when(move |_| !works.load(Ordering::SeqCst), Failure::transient("test.500", "internal error"));
     let running = shop.start();
     // Half of them are retries by the time it slows down, the others were never tried.
@@ -104,7 +105,7 @@ async fn a_destination_that_refuses_everything_is_asked_slowly_and_is_at_full_sp
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     shop.until(|r| r.status.state == RouteState::Slowed).await;
-    assert_eq!(shop.status().await.status.note, "test.500: internal error");
+    assert_eq!(shop.status().await.status.message, "test.500: internal error");
     tokio::time::sleep(Duration::from_secs(5)).await;
     let before = shop.transport.arrivals().len();
     tokio::time::sleep(Duration::from_mins(1)).await;
@@ -112,7 +113,7 @@ async fn a_destination_that_refuses_everything_is_asked_slowly_and_is_at_full_sp
     assert!((60..=60 * 17).contains(&round.len()), "{} tries in a minute", round.len());
     assert!(round.iter().any(|a| a.attempt == 1) && round.iter().any(|a| a.attempt > 1), "fresh ones and others");
 
-    mended.store(true, Ordering::SeqCst);
+    fixed.store(true, Ordering::SeqCst);
     shop.transport.delivered(1).await;
     let first = Instant::now();
     shop.transport.delivered(6000).await;
@@ -129,7 +130,7 @@ async fn one_type_that_fails_slows_nothing_down_while_another_succeeds() {
     let running = shop.start();
     for round in 0..30 {
         let event = |n| Event::new("new.type").id(format!("{round}-{n}")).key(format!("{round}-{n}"));
-        Desk::append(&shop.store, &(0..50).map(event).collect::<Vec<_>>()).await.unwrap();
+        Operate::append(&shop.store, &(0..50).map(event).collect::<Vec<_>>()).await.unwrap();
         append(&shop, &format!("good-{round}"), 1).await;
         tokio::time::sleep(Duration::from_secs(10)).await;
         assert_eq!(shop.status().await.status.state, RouteState::Running, "round {round}");

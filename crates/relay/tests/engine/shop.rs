@@ -3,19 +3,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use postroom_core::view::{RouteDetail, Timeline};
-use postroom_core::{BreakerPolicy, Delays, Desk, Event, RetryPolicy, RouteDefinition, Start};
-use postroom_memory::{Memory, MemoryOptions};
-use postroom_relay::{Relay, RelayError, RelayOptions, RouteRun};
+use postroom_admin::view::{RouteDetail, Timeline};
+use postroom_admin::{Inspect as _, Operate};
+use postroom_conformance::changed;
+use postroom_core::{BreakerPolicy, Delays, Event, RetryPolicy, RouteSpec, StartFrom, Store};
+use postroom_memory::{MemoryOptions, MemoryStore};
+use postroom_relay::{Relay, RelayError, RelayOptions, Route};
 use postroom_testing::{ScriptedTransport, TokioClock};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) struct Shop {
-    pub(crate) store: Memory,
+    pub(crate) store: MemoryStore,
     pub(crate) transport: ScriptedTransport,
     pub(crate) options: RelayOptions,
-    pub(crate) route: RouteDefinition,
+    pub(crate) route: RouteSpec,
     pub(crate) retry: RetryPolicy,
     pub(crate) breaker: BreakerPolicy,
     pub(crate) rate: Option<f64>,
@@ -41,14 +43,16 @@ impl Running {
 
 impl Shop {
     pub(crate) async fn open() -> Self {
-        let store =
-            Memory::with(MemoryOptions { clock: Arc::new(TokioClock::new()), lanes: 4, ..MemoryOptions::default() });
+        let store = MemoryStore::with(changed(MemoryOptions::default(), |o| {
+            o.clock = Arc::new(TokioClock::new());
+            o.lanes = 4;
+        }));
         let shop = Self {
             store,
             transport: ScriptedTransport::new(),
-            options: RelayOptions { retention: None, ..RelayOptions::default() },
-            route: RouteDefinition::new("shop").starting(Start::Beginning),
-            retry: RetryPolicy { jitter: 0.0, ..RetryPolicy::default() },
+            options: RelayOptions::default().retention(None),
+            route: RouteSpec::new("shop").start_from(StartFrom::Beginning),
+            retry: RetryPolicy::default().jitter(0.0),
             breaker: BreakerPolicy::default(),
             rate: None,
         };
@@ -58,21 +62,24 @@ impl Shop {
 
     /// Appends one event of this id and key.
     pub(crate) async fn append(&self, id: &str, key: &str) {
-        Desk::append(&self.store, &[Event::new("order.placed").id(id).key(key)]).await.unwrap();
+        Operate::append(&self.store, &[Event::new("order.placed").id(id).key(key)]).await.unwrap();
     }
 
     /// Appends `count` events over `keys` keys: `0`, `1`, …, key `k0`, `k1`, ….
     pub(crate) async fn fill(&self, count: usize, keys: usize) {
         let event = |n: usize| Event::new("order.placed").id(n.to_string()).key(format!("k{}", n % keys));
-        Desk::append(&self.store, &(0..count).map(event).collect::<Vec<_>>()).await.unwrap();
+        Operate::append(&self.store, &(0..count).map(event).collect::<Vec<_>>()).await.unwrap();
     }
 
     pub(crate) fn relay(&self) -> Relay {
-        let mut run = RouteRun::new(self.store.clone(), self.route.clone(), self.transport.clone());
-        run.retry = self.retry.clone();
-        run.breaker = self.breaker;
-        run.rate = self.rate;
-        Relay::new(self.options.clone()).serve(run)
+        self.relay_on(self.store.clone(), self.transport.clone())
+    }
+
+    /// The shop's route on another store, to another transport.
+    pub(crate) fn relay_on(&self, store: impl Store + 'static, transport: ScriptedTransport) -> Relay {
+        let route =
+            Route::from_spec(self.route.clone()).retry(self.retry.clone()).breaker(self.breaker).rate(self.rate);
+        Relay::new(store).options(self.options.clone()).route(route.to(transport))
     }
 
     pub(crate) fn start(&self) -> Running {
@@ -108,5 +115,5 @@ impl Shop {
 
 /// Retries after this long, again and again, so often.
 pub(crate) fn retry_every(delay: Duration, attempts: u32) -> RetryPolicy {
-    RetryPolicy { delays: Delays::Schedule(vec![delay]), jitter: 0.0, attempts }
+    RetryPolicy::default().delays(Delays::Schedule(vec![delay])).jitter(0.0).attempts(attempts)
 }

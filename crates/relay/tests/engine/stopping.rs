@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use postroom_core::{Desk, Receipt, RouteState};
+use postroom_admin::{Inspect as _, Operate as _};
+use postroom_core::{Receipt, RouteState};
 
 use crate::engine::order::actor;
 use crate::engine::shop::Shop;

@@ -6,52 +6,53 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use postroom_core::{
-    Budget, Desk, Ear, Failure, Lease, RelayIdentity, RouteDefinition, RouteHealth, Schema, Settlement, Source,
-    Standing, Store, StoreError, Take, Upkeep, Wake,
+    Budget, Failure, Lease, Maintenance, Notified, Notifier, Ownership, RelayIdentity, Retain, RouteHealth, RouteSpec,
+    Schema, Settlement, Source, Store, StoreError, Take,
 };
-use postroom_memory::Memory;
-use postroom_relay::{Relay, RouteRun};
+use postroom_memory::MemoryStore;
 use tokio::time::{Instant, sleep};
 
 use crate::engine::shop::{Shop, retry_every};
 
-/// A store whose ear only the test wakes.
+/// A store that only the test notifies.
 #[derive(Clone)]
 struct Watching {
-    store: Memory,
+    store: MemoryStore,
     looks: Arc<AtomicUsize>,
     can: Arc<AtomicBool>,
-    wake: Wake,
+    wake: Notifier,
 }
 
 struct WatchingSource(Arc<dyn Source>, Watching);
 
+#[deny(clippy::missing_trait_methods)]
 #[async_trait]
 impl Store for Watching {
     fn name(&self) -> &str {
         Store::name(&self.store)
     }
-    async fn source(&self, relay: &RelayIdentity, route: &RouteDefinition) -> Result<Arc<dyn Source>, StoreError> {
+    async fn source(&self, relay: &RelayIdentity, route: &RouteSpec) -> Result<Arc<dyn Source>, StoreError> {
         Ok(Arc::new(WatchingSource(self.store.source(relay, route).await?, self.clone())))
     }
-    fn desk(&self) -> Arc<dyn Desk> {
-        self.store.desk()
+    fn retain(&self) -> Arc<dyn Retain> {
+        self.store.retain()
     }
     fn schema(&self) -> Option<Arc<dyn Schema>> {
         None
     }
-    fn upkeep(&self) -> Option<Arc<dyn Upkeep>> {
+    fn maintenance(&self) -> Option<Arc<dyn Maintenance>> {
         None
     }
 }
 
+#[deny(clippy::missing_trait_methods)]
 #[async_trait]
 impl Source for WatchingSource {
     async fn take(&self, budget: Budget) -> Result<Take, StoreError> {
         self.1.looks.fetch_add(1, Ordering::SeqCst);
         self.0.take(budget).await
     }
-    async fn settle(&self, settlements: &[Settlement]) -> Result<Standing, StoreError> {
+    async fn settle(&self, settlements: &[Settlement]) -> Result<Ownership, StoreError> {
         self.0.settle(settlements).await
     }
     async fn renew(&self, health: &RouteHealth) -> Result<Lease, StoreError> {
@@ -60,8 +61,21 @@ impl Source for WatchingSource {
     async fn release(&self) -> Result<(), StoreError> {
         self.0.release().await
     }
-    fn ear(&self) -> Ear {
-        self.1.wake.listen()
+    async fn disable(&self, failure: &Failure) -> Result<(), StoreError> {
+        self.0.disable(failure).await
+    }
+    async fn is_drained(&self) -> Result<bool, StoreError> {
+        self.0.is_drained().await
+    }
+    fn bound(&self, deliveries: usize) {
+        self.0.bound(deliveries);
+    }
+    fn holds_transactions(&self) -> bool {
+        self.0.holds_transactions()
+    }
+
+    fn notified(&self) -> Notified {
+        self.1.wake.notified()
     }
     fn watch(&self, every: Duration) -> bool {
         assert_eq!(every, Duration::from_millis(50), "as often as the engine itself would look");
@@ -77,11 +91,9 @@ impl Watching {
             store: shop.store.clone(),
             looks: Arc::default(),
             can: Arc::new(AtomicBool::new(true)),
-            wake: Wake::default(),
+            wake: Notifier::default(),
         };
-        let mut run = RouteRun::new(store.clone(), shop.route.clone(), shop.transport.clone());
-        run.retry = shop.retry.clone();
-        tokio::spawn(Relay::new(shop.options.clone()).serve(run).run(std::future::pending()));
+        tokio::spawn(shop.relay_on(store.clone(), shop.transport.clone()).run(std::future::pending()));
         sleep(Duration::from_secs(1)).await;
         (shop, store)
     }

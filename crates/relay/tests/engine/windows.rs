@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use postroom_core::{Budget, Capabilities, Desk, Event, Receipt, RouteDefinition, Start};
-use postroom_relay::RouteRun;
+use postroom_admin::Operate;
+use postroom_core::{Budget, Capabilities, Event, Receipt};
+use postroom_relay::Route;
 use postroom_testing::{Reply, ScriptedTransport, TokioClock};
 
 use crate::engine::shop::Shop;
@@ -54,9 +55,8 @@ async fn a_route_whose_destination_hangs_does_not_starve_another() {
     let shop = Shop::open().await;
     let hanging = ScriptedTransport::new();
     hanging.hold_when(|_| true);
-    let other = RouteDefinition::new("hanging").starting(Start::Beginning);
     shop.fill(3000, 3000).await;
-    let relay = shop.relay().serve(RouteRun::new(shop.store.clone(), other, hanging.clone()));
+    let relay = shop.relay().route(Route::named("hanging").from_beginning().to(hanging.clone()));
     let task = tokio::spawn(relay.run(std::future::pending()));
     hanging.stuck(300).await;
     shop.transport.delivered(3000).await;
@@ -81,7 +81,7 @@ async fn large_payloads_are_held_by_bytes_not_by_number() {
     shop.options.take = Budget { rows: 500, bytes: 64 * 1024 };
     shop.transport.hold_when(|_| true);
     let large = |n: usize| Event::new("t").key(n.to_string()).bytes("text/plain", vec![b'x'; 32 * 1024]);
-    Desk::append(&shop.store, &(0..200).map(large).collect::<Vec<_>>()).await.unwrap();
+    Operate::append(&shop.store, &(0..200).map(large).collect::<Vec<_>>()).await.unwrap();
     let running = shop.start();
     shop.transport.stuck(10).await;
     tokio::time::sleep(Duration::from_secs(10)).await;
@@ -107,7 +107,7 @@ async fn a_delayed_event_waits_for_its_time_and_blocks_nobody() {
     let mut shop = Shop::open().await;
     let clock = TokioClock::new();
     let at = postroom_core::Clock::now(&clock).checked_add(Duration::from_secs(30)).unwrap();
-    Desk::append(&shop.store, &[Event::new("t").id("later").key("k").available_at(at)]).await.unwrap();
+    Operate::append(&shop.store, &[Event::new("t").id("later").key("k").available_at(at)]).await.unwrap();
     shop.append("now", "k").await;
     let running = shop.start();
     shop.transport.delivered(2).await;

@@ -198,9 +198,20 @@ async fn a_handler_over_its_time_is_dropped_and_the_next_one_runs() {
 async fn a_type_nobody_handles_is_named() {
     let handlers = Handlers::new().on("order.*", "mailer", |_: Incoming| async { Ok::<(), Failure>(()) });
     let failure = failure(handlers, Event::new("invoice.sent")).await;
-    assert_eq!((failure.kind, &*failure.code), (FailureKind::Transient, "handler.missing"));
-    assert!(failure.waits, "it is not the event's fault: {failure:?}");
+    assert_eq!((failure.kind, &*failure.code), (FailureKind::NotYet, "handler.missing"));
     assert!(failure.error.contains("\"invoice.sent\""), "{}", failure.error);
+}
+
+#[tokio::test]
+async fn an_event_of_an_unknown_type_is_delivered_where_the_handlers_ignore_them() {
+    let handlers = Handlers::new().ignore_unknown().on("order.*", "refuses", |_: Incoming| async {
+        Err::<(), _>(Failure::permanent("test.refused", "it is known"))
+    });
+    let mut post = Post::new(Arc::new(handlers));
+    post.deliver(&[Event::new("invoice.paid")]).await;
+    post.outcome().await.1.expect("nobody subscribes to it");
+    post.deliver(&[Event::new("order.placed")]).await;
+    post.outcome().await.1.expect_err("a handler was asked");
 }
 
 #[test]

@@ -2,7 +2,10 @@
 
 use postroom_core::metrics::{METRICS, Metric};
 
-/// One further name of a metric, or of a part of it.
+#[cfg(feature = "http")]
+use crate::metrics::Kinds;
+
+/// Additional name of a metric, or of a part of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Alias {
     name: String,
@@ -10,6 +13,9 @@ pub struct Alias {
     /// Only where this label has one of these values.
     only: Option<(String, Vec<String>)>,
 }
+
+/// Label of an alias that no metric has: where a route goes (`to="webhook"`).
+const TO: &str = "to";
 
 impl Alias {
     /// `NAME = "postroom_attempts_total"`, or of a part of it: `postroom_attempts_total{outcome="transient|permanent"}`.
@@ -31,9 +37,11 @@ impl Alias {
             None => None,
             Some(part) => {
                 let part = part.trim_end().strip_suffix("\"}").and_then(|part| part.split_once("=\""));
-                let known = part.filter(|(label, _)| metric.labels.contains(&label.trim()));
+                let routed = metric.labels.contains(&"route");
+                let known =
+                    part.filter(|(label, _)| metric.labels.contains(&label.trim()) || routed && label.trim() == TO);
                 let Some((label, values)) = known else {
-                    let labels = metric.labels.join(", ");
+                    let labels = metric.labels.join(", ") + if routed { ", to" } else { "" };
                     return Err(format!(
                         "{of:?} is not a part of a metric: write LABEL=\"a|b\" in braces, with one of {labels}"
                     ));
@@ -48,7 +56,7 @@ impl Alias {
 #[cfg(feature = "http")]
 impl Alias {
     /// What of a page belongs to it, under its name.
-    fn copy(&self, page: &str) -> String {
+    fn copy(&self, page: &str, kinds: &Kinds) -> String {
         use std::fmt::Write as _;
 
         let Metric { name, kind, help, .. } = self.of;
@@ -57,15 +65,20 @@ impl Alias {
         for line in page.lines() {
             let Some(rest) = line.strip_prefix(name) else { continue };
             let end = rest.find(['{', ' ']).unwrap_or(rest.len());
-            if ["", "_bucket", "_sum", "_count"].contains(&&rest[..end]) && self.wants(rest) {
+            if ["", "_bucket", "_sum", "_count"].contains(&&rest[..end]) && self.wants(rest, kinds) {
                 let _ = writeln!(copy, "{}{rest}", self.name);
             }
         }
         if copy.len() == before { String::new() } else { copy }
     }
 
-    fn wants(&self, labels: &str) -> bool {
+    fn wants(&self, labels: &str, kinds: &Kinds) -> bool {
         let Some((label, values)) = &self.only else { return true };
+        if label == TO {
+            let route = labels.split_once("route=\"").and_then(|(_, rest)| rest.split_once('"'));
+            let kind = route.and_then(|(route, _)| kinds.get(route));
+            return kind.is_some_and(|kind| values.iter().any(|value| value == kind));
+        }
         values.iter().any(|value| {
             let pair = format!("{label}=\"{value}\"");
             labels.contains(&format!("{{{pair}")) || labels.contains(&format!(",{pair}"))
@@ -75,8 +88,8 @@ impl Alias {
 
 /// The page, and behind it what has further names.
 #[cfg(feature = "http")]
-pub(crate) fn extended(mut page: String, aliases: &[Alias]) -> String {
-    let copies: String = aliases.iter().map(|alias| alias.copy(&page)).collect();
+pub(crate) fn extended(mut page: String, aliases: &[Alias], kinds: &Kinds) -> String {
+    let copies: String = aliases.iter().map(|alias| alias.copy(&page, kinds)).collect();
     if !copies.is_empty() {
         page.push('\n');
         page.push_str(&copies);
@@ -98,7 +111,8 @@ mod tests {
         postroom_attempt_duration_seconds_sum{store=\"main\",route=\"a\",outcome=\"delivered\"} 0.5\n";
 
     fn lines(name: &str, of: &str) -> Vec<String> {
-        let page = extended(PAGE.to_owned(), &[Alias::parse(name, of).unwrap()]);
+        let kinds = Kinds::from([("a".to_owned(), "webhook")]);
+        let page = extended(PAGE.to_owned(), &[Alias::parse(name, of).unwrap()], &kinds);
         page.lines().filter(|line| line.starts_with(name)).map(str::to_owned).collect()
     }
 
@@ -111,6 +125,9 @@ mod tests {
         let took = lines("took_seconds", "postroom_attempt_duration_seconds");
         assert_eq!(took, ["took_seconds_sum{store=\"main\",route=\"a\",outcome=\"delivered\"} 0.5"]);
         assert!(lines("dead", "postroom_dead_letters").is_empty());
+        let inflight = lines("webhooks", "postroom_in_flight_deliveries{to=\"webhook\"}");
+        assert_eq!(inflight, ["webhooks{store=\"main\",route=\"a\"} 3"]);
+        assert!(lines("published", "postroom_in_flight_deliveries{to=\"kafka\"}").is_empty());
     }
 
     #[test]

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use postroom_contracts::{AppliesTo, Contracts, Mode, read_folder, read_name};
+use postroom_settings::reason;
+use postroom_settings::{Key, Kind, Place, Table, key, optional};
 
-use super::keys::{Key, Kind, key, optional};
-use super::read::{Read, reason};
-use super::tree::{Place, Table};
+use super::read::Read;
 use super::typed::ContractConfig;
 
 /// The keys.
@@ -15,25 +15,31 @@ pub(super) static CONTRACT: &[Key] = &[
         "folder",
         Kind::Path,
         r#""schemas""#,
-        "A folder with a schema per file: TYPE.json, or TYPE@2.json for a version.",
+        "Folder with one schema per file: TYPE.json, or TYPE@2.json for a version.",
     ),
     key(
         "applies_to",
         Kind::Word(&["payload", "envelope"]),
         r#""payload""#,
-        "What the schemas describe: the payload, or the body that a route sends.",
+        "Part of an event that the schemas describe: the payload, or the body that a route sends.",
     ),
     key(
         "mode",
         Kind::Word(&["enforce", "warn"]),
         r#""enforce""#,
-        "enforce: what breaks its contract is a dead letter; warn: one log line, and it is sent.",
+        "Handling of events that violate their schema: enforce makes them dead letters, warn logs a line and sends them.",
     ),
     optional(
         "schemas",
         Kind::Open(&Kind::Text),
         r#"{ "order.placed" = '{"required": ["total"]}' }"#,
-        "Schemas by type, or by \"TYPE@2\", as JSON texts.",
+        "JSON Schemas as texts, by event type or by \"TYPE@2\".",
+    ),
+    optional(
+        "dead_letters",
+        Kind::Text,
+        r#"'{"required": ["error"]}'"#,
+        "JSON Schema, as a text, of the body that a route publishes as a dead letter.",
     ),
 ];
 
@@ -64,6 +70,12 @@ impl Read<'_> {
             if let Err(error) = contracts.add(event_type, version, text, origin) {
                 self.problems.at(&entry.place, format!("the schema of `{}` cannot be used: {error}", entry.name), None);
             }
+        }
+        if let Some(node) = section.get("dead_letters")
+            && let Some(text) = node.text()
+            && let Err(error) = contracts.add_dead_letters(text)
+        {
+            self.problems.at(&node.place, format!("the schema of dead letters cannot be used: {error}"), None);
         }
         let folder = folder.map(|(folder, _)| self.sources.cwd.join(folder));
         ContractConfig { folder, contracts: Arc::new(contracts) }

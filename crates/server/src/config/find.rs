@@ -3,8 +3,9 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use postroom_settings::{ConfigError, Problem};
+
 use super::Sources;
-use super::problem::{ConfigError, Problem};
 
 /// The file and its text; `None` when none is named and none is found. With a preset none is searched: what happens to lie
 /// around must not change it.
@@ -16,16 +17,7 @@ pub(super) fn find(sources: &Sources) -> Result<Option<(PathBuf, String)>, Confi
             Err(error) => Err(unreadable(&path, &error)),
         };
     }
-    if sources.preset.is_some() || variable("POSTROOM_PRESET").is_some() {
-        return Ok(None);
-    }
-    let home = variable("XDG_CONFIG_HOME").or_else(|| Some(variable("HOME")?.join(".config")));
-    let places = [
-        Some(PathBuf::from("postroom.toml")),
-        home.map(|folder| folder.join("postroom/config.toml")),
-        Some(PathBuf::from("/etc/postroom/config.toml")),
-    ];
-    for path in places.into_iter().flatten() {
+    for path in places(sources) {
         match std::fs::read_to_string(sources.cwd.join(&path)) {
             Ok(text) => return Ok(Some((path, text))),
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
@@ -33,6 +25,21 @@ pub(super) fn find(sources: &Sources) -> Result<Option<(PathBuf, String)>, Confi
         }
     }
     Ok(None)
+}
+
+/// Where a file is looked for when none is named: nowhere with a preset.
+pub(super) fn places(sources: &Sources) -> Vec<PathBuf> {
+    let variable = |name: &str| sources.env.get(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    if sources.preset.is_some() || variable("POSTROOM_PRESET").is_some() {
+        return Vec::new();
+    }
+    let home = variable("XDG_CONFIG_HOME").or_else(|| Some(variable("HOME")?.join(".config")));
+    let places = [
+        Some(PathBuf::from("postroom.toml")),
+        home.map(|folder| folder.join("postroom/config.toml")),
+        Some(PathBuf::from("/etc/postroom/config.toml")),
+    ];
+    places.into_iter().flatten().collect()
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> ConfigError {

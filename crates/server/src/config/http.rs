@@ -2,50 +2,76 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use postroom_core::{Pattern, Role, Secret};
+use postroom_admin::Role;
+use postroom_core::{Pattern, Secret};
 
-#[cfg(not(feature = "http"))]
-use super::absent::absent;
 use super::alias::Alias;
-use super::keys::{Key, Kind, SOME, key, optional};
+#[cfg(not(feature = "http"))]
+use super::definition::absent;
 use super::read::Read;
-use super::tree::{Entry, Table};
 use super::typed::{Anonymous, HttpConfig, Listen};
 use crate::redact::{JsonPath, Redaction};
+#[cfg(feature = "http")]
+use postroom_settings::table;
+use postroom_settings::{Entry, Table};
+use postroom_settings::{Key, Kind, SOME, key, optional};
+#[cfg(feature = "http")]
+use postroom_tls::config::{SERVER_TLS, read_server_tls};
 
 pub(super) static HTTP: &[Key] = &[
     optional(
         "listen",
         Kind::Text,
         r#""127.0.0.1:7480""#,
-        "Address and port of health, metrics and the API; one that other machines reach needs `anonymous` or `metrics_token`.",
+        "Address and port of health, metrics and the API; a public one requires TLS, and `anonymous` or `metrics_token`.",
     ),
-    optional("metrics_token", Kind::Password, r#""secret""#, "A token without which nobody reads metrics."),
+    #[cfg(feature = "http")]
+    table("tls", SERVER_TLS, "Certificate with which the relay speaks HTTPS."),
+    #[cfg(not(feature = "http"))]
+    postroom_settings::absent("tls", "server for `http.tls`", "http"),
+    key(
+        "tls_by_proxy",
+        Kind::Flag,
+        "false",
+        "Whether a proxy in front of the relay terminates TLS; allows plain HTTP on an address that other machines reach.",
+    ),
+    key(
+        "hosts",
+        Kind::Listing(&Kind::Text),
+        "[]",
+        "Names under which clients reach the relay; others are refused. By default those of this machine, or any if public.",
+    ),
+    optional("metrics_token", Kind::Password, r#""secret""#, "Token that reading metrics requires."),
     optional(
         "metrics_token_file",
         Kind::Path,
         r#""/run/credentials/metrics""#,
-        "A file with it, instead of `metrics_token`.",
+        "File with the metrics token, instead of `metrics_token`.",
     ),
     optional(
         "anonymous",
         Kind::Word(&["none", "viewer", "operator", "admin"]),
         r#""none""#,
-        "What somebody on this machine may without a token. By default: look, until there is a token of any kind.",
+        "Role of local requests without a token. By default viewer, until the first token exists.",
     ),
     optional(
         "redact",
         Kind::Open(&Kind::List(&Kind::Text)),
         r#"{ "payment.*" = ["$.card", "$..iban"] }"#,
-        "What of payloads nobody is shown: JSON paths by event type.",
+        "JSON paths, by event type, that are redacted from payloads.",
     ),
     optional(
         "metrics_alias",
         Kind::Open(&Kind::Text),
         r#"{ orders_in_flight = "postroom_in_flight_deliveries" }"#,
-        "Further names of metrics, or of parts of them by a label: those that are graphed already.",
+        "Additional names of metrics, or of parts of them by a label, for existing dashboards.",
     ),
-    key("late", SOME, r#""5m""#, "How long a delivery may be due before /readyz says that the relay does not move."),
+    key(
+        "ready_max_lag",
+        SOME,
+        r#""5m""#,
+        "Age of the oldest due delivery from which /readyz reports that the relay is not ready.",
+    ),
 ];
 
 /// Where it listens when only a token for metrics says that it should.
@@ -58,7 +84,11 @@ impl Read<'_> {
         let metrics_token = self.metrics_token(table);
         let word = table.get("anonymous").and_then(|node| node.text()).map(str::to_owned);
         let guarded = metrics_token.is_some() || word.as_deref() == Some("none");
-        let chosen = self.listen(table, guarded).map(|address| Listen { address, must: true });
+        #[cfg(feature = "http")]
+        let tls = read_server_tls(table, &self.sources.cwd, self.problems);
+        let encrypted =
+            table.table("tls").is_some_and(|tls| tls.text("cert_file").is_some()) || table.flag("tls_by_proxy");
+        let chosen = self.listen(table, guarded, encrypted).map(|address| Listen { address, must: true });
         // A token without an address is a wish for the usual one, where somebody else may be already.
         let usual = metrics_token.as_ref().map(|_| Listen { address: USUAL, must: false });
         let listen = chosen.or(usual);
@@ -68,7 +98,17 @@ impl Read<'_> {
             said => said,
         };
         let (redact, metrics_alias) = (self.redact(table), self.metrics_alias(table));
-        HttpConfig { listen, metrics_token, anonymous, redact, metrics_alias, late: table.duration("late") }
+        HttpConfig {
+            listen,
+            hosts: table.texts("hosts"),
+            #[cfg(feature = "http")]
+            tls,
+            metrics_token,
+            anonymous,
+            redact,
+            metrics_alias,
+            ready_max_lag: table.duration("ready_max_lag"),
+        }
     }
 
     /// Refuses what asks for a server that is not there.
@@ -138,7 +178,7 @@ impl Read<'_> {
         Redaction::new(rules)
     }
 
-    fn listen(&mut self, table: &Table, guarded: bool) -> Option<SocketAddr> {
+    fn listen(&mut self, table: &Table, guarded: bool, encrypted: bool) -> Option<SocketAddr> {
         let node = table.get("listen")?;
         let text = node.text().filter(|text| !text.is_empty())?;
         let Ok(address) = text.parse::<SocketAddr>() else {
@@ -150,6 +190,13 @@ impl Read<'_> {
             let message = format!("{address} can be reached from other machines, and everybody could ask");
             let hint =
                 "set http.anonymous = \"none\" and make tokens with `postroom token create`, or listen on 127.0.0.1";
+            self.problems.at(&node.place, message, Some(hint.to_owned()));
+            return None;
+        }
+        if !address.ip().is_loopback() && !encrypted {
+            let message =
+                format!("{address} can be reached from other machines, and tokens and events would travel in clear");
+            let hint = "set http.tls = { cert_file = \"…\", key_file = \"…\" }, http.tls_by_proxy = true if a proxy in front does it, or listen on 127.0.0.1";
             self.problems.at(&node.place, message, Some(hint.to_owned()));
             return None;
         }

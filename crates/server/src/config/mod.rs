@@ -1,68 +1,52 @@
 //! Reads the configuration: flags over environment over file over preset over defaults, every problem named with its place.
 //!
-//! [`load`] goes through the files of this folder in order: `find` the file, `parse` it, `merge` it over a `preset`, `layer`
-//! environment, flags and defaults around it, `check` it against `keys`, `read` what it means, `show` what is in force.
+//! [`load`] goes through them in order: `find` the file, parse it, merge it over a `preset`, `layer` environment, flags and defaults
+//! around it, check it against the `keys`, `read` what it means, show what is in force. What is the same for every program is
+//! [`postroom_settings`]'s.
 
-mod absent;
 mod alias;
-mod check;
 #[cfg(feature = "contracts")]
 mod contract;
+mod definition;
 mod find;
 mod http;
-mod init;
 mod keys;
 mod layer;
 #[cfg(feature = "adopted")]
-mod layout;
-mod merge;
-mod parse;
-mod path;
+mod mapping;
 mod preset;
-mod problem;
 mod read;
-mod reference;
 mod routes;
-mod schema;
-mod show;
 mod stores;
+mod target;
 #[cfg(feature = "otlp")]
 mod telemetry;
-mod transports;
-mod tree;
 mod typed;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-pub use absent::absent;
 pub use alias::Alias;
 #[cfg(feature = "http")]
 pub(crate) use alias::extended;
-pub use init::init;
+pub use definition::{absent, init, reference, schema};
+pub use postroom_settings::{ConfigError, Origin, Problem, Setting};
 pub use preset::{PRESETS, Preset};
-pub use problem::{ConfigError, Problem};
-pub use reference::reference;
-pub use schema::schema;
-pub use show::Setting;
-pub use transports::Target;
-pub use tree::Origin;
+pub use target::Target;
 pub use typed::{
     Anonymous, Config, HttpConfig, Listen, LogConfig, LogFormat, PoolerConfig, PostgresConfig, RelayConfig,
     RouteConfig, StoreConfig,
 };
 
-#[cfg(feature = "exec")]
-pub use transports::{ExecPeer, ExecTarget};
 #[cfg(feature = "contracts")]
 pub use typed::ContractConfig;
 #[cfg(feature = "otlp")]
 pub use typed::TelemetryConfig;
 
-use problem::Problems;
-use tree::Table;
+use definition::DEFINITION;
+use postroom_settings::{Problems, Table};
 
-/// Where a configuration may come from. All of it is passed in, so that tests bring their own.
+/// Sources of a configuration, passed in so that tests bring their own.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
     /// `--config`; without it, and without a preset, the file is searched.
@@ -94,8 +78,8 @@ impl Sources {
 pub fn load(sources: &Sources) -> Result<Config, ConfigError> {
     let mut problems = Problems::default();
     let (tree, file) = complete(sources, &mut problems)?;
-    check::check(&tree, &mut problems);
-    let settings = show::settings(&tree);
+    DEFINITION.check(&tree, &mut problems);
+    let settings = DEFINITION.settings(&tree);
     let config = read::config(&tree, sources, file, settings, &mut problems);
     if problems.is_empty() { Ok(config) } else { Err(problems.into_error()) }
 }
@@ -105,7 +89,7 @@ pub fn load_store(sources: &Sources) -> Result<StoreConfig, ConfigError> {
     let mut problems = Problems::default();
     let (mut tree, _) = complete(sources, &mut problems)?;
     tree.0.retain(|entry| entry.name != "route");
-    check::check(&tree, &mut problems);
+    DEFINITION.check(&tree, &mut problems);
     let config = read::config(&tree, sources, None, Vec::new(), &mut problems);
     if !problems.is_empty() {
         return Err(problems.into_error());
@@ -122,20 +106,20 @@ pub fn load_store(sources: &Sources) -> Result<StoreConfig, ConfigError> {
 fn complete(sources: &Sources, problems: &mut Problems) -> Result<(Table, Option<PathBuf>), ConfigError> {
     let preset = preset::chosen(sources)?;
     let mut tree = match preset {
-        Some(preset) => parse::preset(preset, &sources.env, problems),
+        Some(preset) => postroom_settings::preset(preset.name, preset.text, &sources.env, problems),
         None => Table::default(),
     };
     let mut file = None;
     if let Some((path, text)) = find::find(sources)? {
-        match parse::file(&path, &text, &sources.env, problems) {
-            Some(upper) => merge::over(&mut tree, upper),
+        match postroom_settings::file(&path, &text, &sources.env, problems) {
+            Some(upper) => DEFINITION.merge(&mut tree, upper),
             None => return Err(std::mem::take(problems).into_error()),
         }
         file = Some(path);
     }
     layer::environment(&mut tree, &sources.env, problems);
-    layer::flags(&mut tree, &sources.flags, problems);
-    layer::shared(&mut tree);
+    DEFINITION.flags(&mut tree, &sources.flags, problems);
+    DEFINITION.shared(&mut tree);
     layer::defaults(&mut tree);
     Ok((tree, file))
 }

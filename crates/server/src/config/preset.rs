@@ -1,14 +1,15 @@
 //! The presets: configurations of systems that are taken over as they are, one TOML file each.
 //!
-//! A preset is read like a file and lies under it, key by key ([`super::merge`]).
+//! A preset is read like a file and lies under it, key by key ([`postroom_settings::Definition::merge`]).
+
+use postroom_settings::{ConfigError, Problem, nearest};
 
 use super::Sources;
-use super::problem::{ConfigError, Problem, nearest};
 
 /// A system that is taken over as it is.
 #[derive(Debug, Clone, Copy)]
 pub struct Preset {
-    /// What `--preset` is given.
+    /// Name of the preset.
     pub name: &'static str,
     /// The file, to be copied and changed.
     pub text: &'static str,
@@ -16,11 +17,11 @@ pub struct Preset {
 
 /// All of them, in the order they are listed.
 pub static PRESETS: &[Preset] = &[
-    Preset { name: "m4", text: include_str!("../../../../presets/m4.toml") },
-    Preset { name: "corebilling", text: include_str!("../../../../presets/corebilling.toml") },
-    Preset { name: "payments", text: include_str!("../../../../presets/payments.toml") },
-    Preset { name: "eventqueue", text: include_str!("../../../../presets/eventqueue.toml") },
-    Preset { name: "holdco", text: include_str!("../../../../presets/holdco.toml") },
+    Preset { name: "m4", text: include_str!("../../presets/m4.toml") },
+    Preset { name: "corebilling", text: include_str!("../../presets/corebilling.toml") },
+    Preset { name: "payments", text: include_str!("../../presets/payments.toml") },
+    Preset { name: "eventqueue", text: include_str!("../../presets/eventqueue.toml") },
+    Preset { name: "holdco", text: include_str!("../../presets/holdco.toml") },
 ];
 
 impl Preset {
@@ -31,13 +32,13 @@ impl Preset {
 
     /// The SQL that makes its tables; empty when it has none.
     pub fn ddl(&self) -> String {
-        let at = ["store", "main", "layout", "create", "sql"];
+        let at = ["store", "main", "mapping", "create", "sql"];
         let file = self.text.parse::<toml::Table>().map(toml::Value::Table).ok();
         let sql = file.and_then(|file| at.iter().try_fold(file, |value, name| value.get(name).cloned()));
         sql.as_ref().and_then(toml::Value::as_str).unwrap_or_default().trim().to_owned()
     }
 
-    /// What it is, in one line: the first line of its file.
+    /// Returns the first line of its file, which describes it.
     pub fn about(&self) -> &'static str {
         self.text.lines().next().unwrap_or_default().trim_start_matches(['#', ' '])
     }

@@ -1,24 +1,16 @@
 //! Gives a checked tree its meaning: names are looked up, tables become policies.
 //!
-//! A value of the wrong kind has been reported by [`super::check`]; here it counts as absent, so that the rest of the file is
+//! A value of the wrong kind has been reported by [`postroom_settings`]; here it counts as absent, so that the rest of the file is
 //! read all the same and every problem is reported at once.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
-use postroom_core::units::format_duration;
 use postroom_core::{Budget, Limits, Retention, valid_name};
+use postroom_settings::{Node, Problems, Setting, Table};
 
-use super::Sources;
 use super::keys::LOG_LEVELS;
-use super::problem::Problems;
-use super::show::Setting;
-#[cfg(feature = "nats")]
-use super::transports;
-#[cfg(feature = "rabbitmq")]
-use super::transports::Target;
-use super::tree::{Node, Table};
 use super::typed::{Config, LogConfig, LogFormat, RelayConfig};
+use super::{Sources, find};
 
 /// What a complete tree means.
 pub(super) fn config(
@@ -38,25 +30,12 @@ pub(super) fn config(
     }
     let stores = read.stores(section("store"), section("retention"));
     let names: Vec<String> = section("store").0.iter().map(|e| e.name.clone()).collect();
-    #[cfg_attr(
-        not(any(feature = "rabbitmq", feature = "nats")),
-        expect(unused_mut, reason = "only those transports add to them")
-    )]
     let mut routes = read.routes(tree.get("route").and_then(Node::list).unwrap_or_default(), &names, section("retry"));
     #[cfg(feature = "adopted")]
     read.claims(&stores, section("relay").duration("lease"), tree);
     #[cfg(feature = "adopted")]
     read.adopted(&stores, &routes, tree.get("route").and_then(Node::list).unwrap_or_default());
-    #[cfg(feature = "rabbitmq")]
-    if let Some(topology) = read.topology(section("topology")) {
-        for route in &mut routes {
-            if let Target::RabbitMq(options) = &mut route.to {
-                options.topology = Some(topology.clone());
-            }
-        }
-    }
-    #[cfg(feature = "nats")]
-    transports::nats::tell_of_each_other(&mut routes);
+    read.together(tree, &mut routes);
     // For its problems only: a route brings its own part in.
     read.retry(Some(section("retry")), &empty);
     #[cfg(feature = "contracts")]
@@ -88,6 +67,7 @@ pub(super) fn config(
         #[cfg(feature = "otlp")]
         telemetry,
         log: log(section("log")),
+        searched: if file.is_none() { find::places(sources) } else { Vec::new() },
         file,
         settings,
     }
@@ -102,40 +82,7 @@ pub(super) struct Read<'a> {
 impl Read<'_> {
     /// What a file that a key names holds, without the white space around it; nothing when that has been reported.
     pub(super) fn text_of_file(&mut self, file: &Node, what: &str) -> Option<String> {
-        let path = file.text().filter(|p| !p.is_empty())?;
-        let read = std::fs::read_to_string(self.sources.cwd.join(path));
-        match read.map(|text| text.trim().to_owned()) {
-            Ok(text) if text.is_empty() => {
-                self.problems.at(&file.place, format!("the file {path} is empty; it must hold {what}"), None);
-                None
-            }
-            Ok(text) => Some(text),
-            Err(error) => {
-                self.problems.at(&file.place, format!("cannot read {path}: {}", reason(&error)), None);
-                None
-            }
-        }
-    }
-
-    /// Says when the lower of two bounds is above the higher one, at whichever of them somebody set.
-    pub(super) fn in_order(&mut self, table: &Table, low: (&str, Duration), high: (&str, Duration)) {
-        let set = |name| table.get(name).filter(|n| !n.is_default());
-        if low.1 > high.1
-            && let Some(node) = set(low.0).or_else(|| set(high.0))
-        {
-            let (low, high) = ((low.0, format_duration(low.1)), (high.0, format_duration(high.1)));
-            let message = format!("`{}` = {} is longer than `{}` = {}", low.0, low.1, high.0, high.1);
-            self.problems.at(&node.place, message, None);
-        }
-    }
-}
-
-pub(super) fn reason(error: &std::io::Error) -> String {
-    match error.kind() {
-        std::io::ErrorKind::NotFound => "it does not exist".to_owned(),
-        std::io::ErrorKind::InvalidData => "it is not UTF-8 text".to_owned(),
-        std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
-        _ => error.to_string(),
+        self.problems.text_of_file(&self.sources.cwd, file, what)
     }
 }
 

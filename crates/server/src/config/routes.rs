@@ -7,14 +7,12 @@ use std::collections::HashSet;
 use postroom_core::envelope::{FieldTable, Format, Part};
 use postroom_core::units::{parse_duration, parse_rate};
 use postroom_core::{
-    BreakerCounts, BreakerPolicy, Delays, Filter, OnDead, OnFailure, Pattern, RetryPolicy, RouteDefinition, Start,
+    BreakerCounts, BreakerPolicy, Delays, Filter, OnDead, OnFailure, Pattern, RetryPolicy, RouteSpec, StartFrom,
 };
+use postroom_settings::{Node, Origin, Table, nearest, suggest};
 
-use super::problem::{nearest, suggest};
 use super::read::Read;
-use super::transports::Target;
-use super::transports::WITHOUT_HEADERS;
-use super::tree::{Node, Origin, Table};
+use super::target::Target;
 use super::typed::{NO_STORE_HINT, RouteConfig};
 
 impl Read<'_> {
@@ -38,7 +36,9 @@ impl Read<'_> {
             }
             let Some(to) = table.get("to") else {
                 if matches!(node.place.origin, Origin::File { .. }) {
-                    let hint = "add for instance to = { stdout = {} }".to_owned();
+                    let hint =
+                        "choose a destination, for instance to = { exec = { command = [\"python3\", \"mailer.py\"] } }"
+                            .to_owned();
                     self.problems.at(&node.place, format!("route `{name}` has no `to`"), Some(hint));
                 } else {
                     let hint = nearest(name, configured.iter().copied()).map(|near| format!("did you mean `{near}`?"));
@@ -52,15 +52,27 @@ impl Read<'_> {
             let breaker = self.breaker(table.table("breaker"));
             let Some(target) = self.target(name, to) else { continue };
             if let (Format::CloudEventsBinary, Some(node)) = (&envelope, table.get("envelope"))
-                && WITHOUT_HEADERS.contains(&target.name())
+                && !target.has_headers()
             {
                 let message =
                     format!("`cloudevents-binary` needs headers, and route `{name}` goes where there are none");
                 self.problems.at(&node.place, message, Some("choose cloudevents-structured, raw or fields".to_owned()));
             }
             let definition = definition(table, &target);
+            let start_is_explicit = table.get("start").is_some_and(|node| !node.is_default());
             let rate = table.text("rate").and_then(|text| parse_rate(text).ok());
-            routes.push(RouteConfig { definition, stores, to: target, envelope, retry, breaker, rate });
+            let allow_discard = table.flag("allow_discard");
+            routes.push(RouteConfig {
+                definition,
+                start_is_explicit,
+                stores,
+                to: target,
+                envelope,
+                retry,
+                breaker,
+                rate,
+                allow_discard,
+            });
         }
         routes
     }
@@ -112,14 +124,15 @@ impl Read<'_> {
             Delays::Schedule(list.iter().filter_map(|n| parse_duration(n.text()?).ok()).collect())
         } else {
             let (base, max) = (time("base"), time("max"));
-            self.in_order(own, ("base", base), ("max", max));
+            self.problems.in_order(own, ("base", base), ("max", max));
             Delays::Exponential { base, max }
         };
-        RetryPolicy {
-            delays,
-            jitter: of("jitter").and_then(Node::share).unwrap_or_default(),
-            attempts: of("attempts").and_then(Node::count).unwrap_or(1),
-        }
+        RetryPolicy::default()
+            .delays(delays)
+            .jitter(of("jitter").and_then(Node::share).unwrap_or_default())
+            .jitter_beyond_max(of("jitter_beyond_max").and_then(Node::flag).unwrap_or_default())
+            .attempts(of("attempts").and_then(Node::count).unwrap_or(1))
+            .crashes(of("crashes").and_then(Node::count))
     }
 
     fn retry_conflict(&mut self, table: &Table) {
@@ -136,13 +149,12 @@ impl Read<'_> {
         let empty = Table::default();
         let table = table.unwrap_or(&empty);
         let all = table.text("counts") == Some("all");
-        let policy = BreakerPolicy {
-            counts: if all { BreakerCounts::All } else { BreakerCounts::Unavailable },
-            failures: table.count("failures"),
-            cooldown: table.duration("cooldown"),
-            cooldown_max: table.duration("cooldown_max"),
-        };
-        self.in_order(table, ("cooldown", policy.cooldown), ("cooldown_max", policy.cooldown_max));
+        let policy = BreakerPolicy::default()
+            .counts(if all { BreakerCounts::All } else { BreakerCounts::Unavailable })
+            .failures(table.count("failures"))
+            .cooldown(table.duration("cooldown"))
+            .cooldown_max(table.duration("cooldown_max"));
+        self.problems.in_order(table, ("cooldown", policy.cooldown), ("cooldown_max", policy.cooldown_max));
         policy
     }
 
@@ -193,19 +205,19 @@ impl Read<'_> {
     }
 }
 
-fn definition(table: &Table, target: &Target) -> RouteDefinition {
+fn definition(table: &Table, target: &Target) -> RouteSpec {
     let patterns = |name: &str| -> Vec<Pattern> {
         let list = table.get(name).and_then(Node::list).unwrap_or_default();
         list.iter().filter_map(|n| Pattern::parse(n.text()?).ok()).collect()
     };
-    RouteDefinition {
+    RouteSpec {
         name: table.text("name").unwrap_or_default().to_owned(),
         filter: Filter {
             types: patterns("match"),
             aggregate_type: patterns("aggregate_type"),
             tenant: patterns("tenant"),
         },
-        start: table.text("start").and_then(Start::parse).unwrap_or(Start::Now),
+        start: table.text("start").and_then(StartFrom::parse).unwrap_or(StartFrom::Now),
         to: target.describe(),
         on_failure: if table.text("on_failure") == Some("skip") { OnFailure::Skip } else { OnFailure::Block },
         on_dead: if table.text("on_dead") == Some("hold") { OnDead::Hold } else { OnDead::Continue },

@@ -6,12 +6,12 @@ use postroom_core::SecretUrl;
 use postroom_core::units::format_duration;
 use postroom_relay::Poll;
 
-use super::absent::absent;
-use super::keys::{Key, Kind, SOME, key, optional, table};
+use postroom_settings::{Key, Kind, Node, Place, SOME, Table, key, optional, table};
+
+use super::definition::absent;
 #[cfg(feature = "adopted")]
-use super::layout;
+use super::mapping;
 use super::read::Read;
-use super::tree::{Node, Place, Table};
 use super::typed::{PoolerConfig, PostgresConfig, StoreConfig};
 
 pub(super) static STORE: &[Key] = &[
@@ -19,64 +19,83 @@ pub(super) static STORE: &[Key] = &[
         "url",
         Kind::Either(&Kind::Secret, &Kind::List(&Kind::Secret)),
         r#""sqlite://postroom.db""#,
-        "Where the database is; a list of PostgreSQL servers finds the primary. DATABASE_URL stands in for it.",
+        "URL of the database; in a list of PostgreSQL servers the primary is used. Defaults to DATABASE_URL.",
     ),
-    optional("url_file", Kind::Path, r#""/run/credentials/database-url""#, "A file with the URL, instead of `url`."),
-    optional("source", Kind::Text, r#""/postroom/main""#, "The `source` of CloudEvents; by default /postroom/NAME."),
-    table("poll", POLL, "Pause between two looks for new events; it grows from min to max while nothing comes."),
+    optional("url_file", Kind::Path, r#""/run/credentials/database-url""#, "File with the URL, instead of `url`."),
+    optional(
+        "source",
+        Kind::Text,
+        r#""/postroom/main""#,
+        "Source attribute of CloudEvents; by default /postroom/NAME.",
+    ),
+    table("poll", POLL, "Pause between two polls for new events; it grows from min to max while there are none."),
     #[cfg(feature = "adopted")]
     optional(
         "migrate",
         Kind::Word(&["auto", "never"]),
         r#""auto""#,
-        "Adopted tables: whether a relay makes the tables it needs beside; auto is the default.",
+        "Adopted tables: whether a relay creates its own tables beside them; auto by default.",
     ),
     #[cfg(feature = "adopted")]
     Key {
-        name: "layout",
-        kind: Kind::Section(layout::LAYOUT),
+        name: "mapping",
+        kind: Kind::Section(mapping::MAPPING),
         default: "",
-        doc: "A table that is there already as the outbox; without one the store has its own log.",
+        doc: "Mapping of an existing table that serves as the outbox; without a mapping the store has its own log.",
         example: "",
     },
-    optional("schema", Kind::Text, r#""postroom""#, "PostgreSQL: the schema of its tables; by default postroom."),
+    #[cfg(not(feature = "adopted"))]
+    postroom_settings::absent("migrate", "key `migrate`", "adopted"),
+    #[cfg(not(feature = "adopted"))]
+    postroom_settings::absent("mapping", "key `mapping`", "adopted"),
+    optional("schema", Kind::Text, r#""postroom""#, "PostgreSQL: schema of the store's tables; by default postroom."),
     optional(
         "pooler",
         Kind::Word(POOLERS),
         r#""auto""#,
-        "PostgreSQL: what stands in front of the server; auto, the default, finds out.",
+        "PostgreSQL: pooler in front of the server; auto, the default, detects it.",
     ),
     optional(
         "lanes",
         Kind::Between(1, 1024),
         "16",
-        "PostgreSQL: how many relays can share a route at most; fixed when the tables are made, by default 16.",
+        "PostgreSQL: maximum number of relays that share a route; fixed when the tables are created, by default 16.",
     ),
     optional(
-        "leaves",
+        "partitions",
         Kind::Between(4, 100),
         "10",
-        "PostgreSQL: parts of the log's ring; fixed when the tables are made, by default 10.",
+        "PostgreSQL: number of partitions of the log; fixed when the tables are created, by default 10.",
     ),
     optional(
         "segment",
         Kind::Duration(Duration::from_secs(1)),
         r#""1d""#,
-        "PostgreSQL: how long one part takes events; fixed when the tables are made, by default 1d.",
+        "PostgreSQL: time span of a partition; fixed when the tables are created, by default 1d.",
     ),
 ];
 
 /// Keys of `[store.NAME]` that only PostgreSQL knows.
-pub(super) static POSTGRES_KEYS: &[&str] = &["schema", "pooler", "lanes", "leaves", "segment"];
+pub(super) const POSTGRES_KEYS: &[&str] = &["schema", "pooler", "lanes", "partitions", "segment"];
 /// Words of `store.NAME.pooler`.
 static POOLERS: &[&str] = &["auto", "none", "transaction"];
 
 static POLL: &[Key] = &[
-    key("min", SOME, r#""2ms""#, "Shortest pause; shorter costs idle CPU."),
-    key("max", SOME, r#""50ms""#, "Longest pause; longer delays events appended by other processes."),
+    key("min", SOME, r#""2ms""#, "Shortest pause; a shorter one uses more CPU when idle."),
+    key("max", SOME, r#""50ms""#, "Longest pause; a longer one delays events appended by other processes."),
 ];
 
-/// Longest segment of the ring.
+/// Databases that people try, by the scheme of their URLs.
+const OTHER_DATABASES: [(&str, &str); 6] = [
+    ("mysql", "MySQL"),
+    ("mariadb", "MariaDB"),
+    ("mssql", "SQL Server"),
+    ("sqlserver", "SQL Server"),
+    ("oracle", "Oracle"),
+    ("mongodb", "MongoDB"),
+];
+
+/// Longest segment.
 const SEGMENT_MAX: Duration = Duration::from_hours(24 * 365);
 
 impl Read<'_> {
@@ -89,9 +108,18 @@ impl Read<'_> {
             match url.scheme() {
                 "sqlite" => self.sqlite(&entry.name, table, url, place, more),
                 "postgres" | "postgresql" => self.postgres(&entry.name, table, &urls, retention),
-                _ => {
-                    let message = format!("the url of store `{}` names no kind of store", entry.name);
-                    let hint = "write for instance \"sqlite://postroom.db\" or \"postgres://shop@db/shop\"";
+                scheme => {
+                    let other = OTHER_DATABASES.iter().find(|(known, _)| *known == scheme);
+                    let message = match other {
+                        Some((scheme, database)) => {
+                            format!(
+                                "{database} is not supported: the url of store `{}` begins with {scheme}://",
+                                entry.name
+                            )
+                        }
+                        None => format!("the url of store `{}` names no kind of store", entry.name),
+                    };
+                    let hint = "stores are SQLite and PostgreSQL: write for instance \"sqlite://postroom.db\" or \"postgres://shop@db/shop\"";
                     self.problems.at(place, message, Some(hint.to_owned()));
                 }
             }
@@ -102,13 +130,13 @@ impl Read<'_> {
                 url: url.clone(),
                 more_urls: more.iter().map(|(url, _)| url.clone()).collect(),
                 source: table.text("source").unwrap_or_default().to_owned(),
-                poll: Poll { min: poll.duration("min"), max: poll.duration("max") },
+                poll: Poll::default().min(poll.duration("min")).max(poll.duration("max")),
                 postgres: postgres(table),
                 #[cfg(feature = "adopted")]
-                layout: self.layout(&entry.name, table.table("layout")),
+                mapping: self.mapping(&entry.name, table.table("mapping")),
                 migrate: table.text("migrate") != Some("never"),
             };
-            self.in_order(poll, ("min", store.poll.min), ("max", store.poll.max));
+            self.problems.in_order(poll, ("min", store.poll.min), ("max", store.poll.max));
             stores.push(store);
         }
         stores
@@ -143,6 +171,12 @@ impl Read<'_> {
                 let message = format!("the urls of store `{name}` are not all of PostgreSQL");
                 let hint = "several urls are several servers of one cluster".to_owned();
                 self.problems.at(place, message, Some(hint));
+            } else if let Some(sign) = unescaped(url.expose()) {
+                let message = format!(
+                    "user or password in the url of store `{name}` contain `{sign}`, which ends the host's part"
+                );
+                let hint = "percent-encode them: `@` is %40, `#` is %23, `/` is %2F, `?` is %3F".to_owned();
+                self.problems.at(place, message, Some(hint));
             }
         }
         if let Some(node) = table.get("schema").filter(|n| n.text().is_some_and(|s| !s.is_empty() && !fits_schema(s))) {
@@ -160,20 +194,20 @@ impl Read<'_> {
         self.ring_holds_retention(name, table, segment, retention);
     }
 
-    /// The ring must have been round only after what it keeps has gone: two leaves are being written or emptied.
+    /// A partition's turn must come again only after what it keeps has gone: two partitions are being written or emptied.
     fn ring_holds_retention(&mut self, name: &str, table: &Table, segment: &Node, retention: &Table) {
-        let Some(leaves) = table.get("leaves").and_then(Node::count) else { return };
-        let room = table.duration("segment").saturating_mul(leaves.saturating_sub(2));
-        // Receipts lie in the same ring and are kept as long as attempts.
+        let Some(partitions) = table.get("partitions").and_then(Node::count) else { return };
+        let room = table.duration("segment").saturating_mul(partitions.saturating_sub(2));
+        // Receipts are partitioned alike and are kept as long as attempts.
         for key in ["delivered", "attempts"] {
             let Some(kept) = retention.duration_or_never(key).filter(|kept| *kept >= room) else { continue };
             let set = retention.get(key).filter(|n| !n.is_default());
             let message = format!(
-                "`retention.{key}` = {} is too long for store `{name}`: it has room for less than (leaves - 2) × segment = {}",
+                "`retention.{key}` = {} is too long for store `{name}`: it has room for less than (partitions - 2) × segment = {}",
                 format_duration(kept),
                 format_duration(room)
             );
-            let hint = "shorten it, or make the tables with more leaves or longer segments".to_owned();
+            let hint = "shorten it, or make the tables with more partitions or longer segments".to_owned();
             self.problems.at(&set.unwrap_or(segment).place, message, Some(hint));
         }
     }
@@ -196,7 +230,7 @@ impl Read<'_> {
             }
             (None, None) => {
                 let hint =
-                    "add url = \"sqlite://postroom.db\"; DATABASE_URL stands in for that of store `main`".to_owned();
+                    "add url = \"sqlite://postroom.db\"; DATABASE_URL is the default for store `main`".to_owned();
                 self.problems.at(place, format!("store `{name}` has no `url`"), Some(hint));
                 Vec::new()
             }
@@ -214,9 +248,22 @@ fn postgres(table: &Table) -> PostgresConfig {
             _ => PoolerConfig::Auto,
         },
         lanes: small("lanes"),
-        leaves: small("leaves"),
+        partitions: small("partitions"),
         segment: table.get("segment").map(|_| table.duration("segment")),
     }
+}
+
+/// Returns the sign in user or password that ends them too early, where one must have been meant as a part of them: what
+/// follows still has the `@` that stands before a host.
+fn unescaped(url: &str) -> Option<char> {
+    let (_, rest) = url.split_once("://")?;
+    let end = rest.find(['/', '?', '#'])?;
+    let (address, more) = rest.split_at(end);
+    let port = address.rsplit_once('@').map_or(address, |(_, host)| host).rsplit_once(':').map(|(_, port)| port);
+    let is_port = port.is_none_or(|port| port.ends_with(']') || port.bytes().all(|digit| digit.is_ascii_digit()));
+    // A parameter may have an `@`.
+    let place = if is_port { more.split('?').next().unwrap_or_default() } else { more };
+    if place.contains('@') { more.chars().next() } else { None }
 }
 
 /// Whether the store would take it.
@@ -224,4 +271,34 @@ fn fits_schema(name: &str) -> bool {
     name.len() <= 55
         && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unescaped;
+
+    #[test]
+    fn a_sign_that_cuts_a_password_is_found_and_a_good_url_has_none() {
+        for (url, sign) in [
+            ("postgres://me:p@ss#w/rd@db/shop", '#'),
+            ("postgres://me:pa/ss@db:5432/shop", '/'),
+            ("postgres://me:12/ss@db/shop", '/'),
+            ("postgres://me:pa?ss@db/shop", '?'),
+            ("postgres://me:pa#ss@db/shop", '#'),
+        ] {
+            assert_eq!(unescaped(url), Some(sign), "{url}");
+        }
+        for url in [
+            "postgres://me:p%40ss@db/shop",
+            "postgres://me:p@ss@db/shop",
+            "postgres://db",
+            "postgres://db:5432/shop?options=a@b",
+            "postgres://me@db:5432/shop?sslrootcert=/etc/a@b",
+            "postgres://me:pw@[::1]/shop?options=a@b",
+            "postgres://me:pw@[::1]:5432/shop",
+            "postgres:///shop?host=/run/postgresql&user=a@b",
+        ] {
+            assert_eq!(unescaped(url), None, "{url}");
+        }
+    }
 }

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use postroom_core::{Secret, SecretUrl};
+use postroom_settings::{Data, Key, Kind, Node, Origin, Place, Table, key, optional};
 use url::Url;
 
-use super::keys::{Key, Kind, key, optional};
 use super::read::Read;
-use super::tree::{Data, Node, Origin, Place, Table};
 use super::typed::TelemetryConfig;
 
 pub(super) static TELEMETRY: &[Key] = &[
@@ -15,13 +14,13 @@ pub(super) static TELEMETRY: &[Key] = &[
         "otlp",
         Kind::Secret,
         r#""http://127.0.0.1:4318""#,
-        "A collector of traces over OTLP/HTTP; none by default. OTEL_EXPORTER_OTLP_ENDPOINT stands in for it.",
+        "URL of a trace collector over OTLP/HTTP; none by default, or OTEL_EXPORTER_OTLP_ENDPOINT.",
     ),
     key(
         "sample",
         Kind::Share,
         "0.01",
-        "Share of events that are traced; those with a `traceparent` are as it says. Or OTEL_TRACES_SAMPLER_ARG.",
+        "Share of events that are traced; a `traceparent` of an event decides for itself. Defaults to OTEL_TRACES_SAMPLER_ARG.",
     ),
 ];
 

@@ -4,167 +4,178 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use postroom_admin::Role;
 use postroom_core::envelope::Format;
-use postroom_core::{BreakerPolicy, Budget, Limits, Retention, RetryPolicy, Role, RouteDefinition, Secret, SecretUrl};
+use postroom_core::{BreakerPolicy, Budget, Limits, Retention, RetryPolicy, RouteSpec, Secret, SecretUrl};
 use postroom_relay::Poll;
+use postroom_settings::{ConfigError, Problem, Setting, suggest};
 
 use super::alias::Alias;
-use super::problem::{ConfigError, Problem, suggest};
-use super::show::Setting;
-use super::transports::Target;
+use super::target::Target;
 use crate::redact::Redaction;
 
-/// A whole configuration; valid by construction.
+/// Configuration; valid by construction.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Name of the instance.
     pub name: String,
-    /// The stores, in the order of the file.
+    /// Stores, in the order of the file.
     pub stores: Vec<StoreConfig>,
-    /// The relay's settings.
+    /// Settings of the relay.
     pub relay: RelayConfig,
-    /// The routes, in the order of the file.
+    /// Routes, in the order of the file.
     pub routes: Vec<RouteConfig>,
-    /// How long things are kept.
+    /// Retention of data.
     pub retention: Retention,
-    /// What an event may be at most.
+    /// Limits of events.
     pub limits: Limits,
-    /// What events must look like.
+    /// Contracts of events.
     #[cfg(feature = "contracts")]
     pub contract: ContractConfig,
-    /// What a relay answers over HTTP.
+    /// HTTP server of the relay.
     pub http: HttpConfig,
-    /// Where traces go.
+    /// Export of traces.
     #[cfg(feature = "otlp")]
     pub telemetry: TelemetryConfig,
-    /// How lines on stderr look.
+    /// Log on stderr.
     pub log: LogConfig,
-    /// The file it was read from, if there was one.
+    /// File of the configuration, if there is one.
     pub file: Option<PathBuf>,
+    /// Places where a file was looked for and not found.
+    pub(super) searched: Vec<PathBuf>,
     pub(super) settings: Vec<Setting>,
 }
 
-/// `[contract]`.
+/// Values of `[contract]`.
 #[cfg(feature = "contracts")]
 #[derive(Debug, Clone, Default)]
 pub struct ContractConfig {
-    /// Where schemas are kept, if they are.
+    /// Folder of schemas, if there is one.
     pub folder: Option<PathBuf>,
-    /// All of them, compiled.
+    /// Compiled schemas.
     pub contracts: std::sync::Arc<postroom_contracts::Contracts>,
 }
 
-/// One `[store.NAME]`.
+/// Values of a `[store.NAME]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreConfig {
-    /// Its name.
+    /// Name of the store.
     pub name: String,
-    /// Where it is. A relative path of SQLite is relative to the working folder, not to the file.
+    /// URL of the store. A relative path of SQLite starts at the working folder, not at the file.
     pub url: SecretUrl,
-    /// Further servers of the same PostgreSQL cluster; the one that is no standby is used.
+    /// Further servers of the same PostgreSQL cluster; the primary is used.
     pub more_urls: Vec<SecretUrl>,
-    /// The CloudEvents `source` of its events.
+    /// CloudEvents `source` of the store's events.
     pub source: String,
-    /// How often a relay looks into it.
+    /// Polling by a relay.
     pub poll: Poll,
-    /// What only PostgreSQL knows.
+    /// Values that only PostgreSQL has.
     pub postgres: PostgresConfig,
-    /// The table it adopts, instead of a log of its own.
+    /// Mapping of the adopted table, instead of a log of its own.
     #[cfg(feature = "adopted")]
-    pub layout: Option<postroom_adopted::Layout>,
-    /// Whether a relay makes the tables it needs beside an adopted one.
+    pub mapping: Option<postroom_adopted::Mapping>,
+    /// Whether a relay creates its tables beside an adopted one.
     pub migrate: bool,
 }
 
-/// The keys of a `[store.NAME]` on PostgreSQL.
+/// Values of a `[store.NAME]` on PostgreSQL.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PostgresConfig {
-    /// The schema of its tables.
+    /// Schema of the store's tables.
     pub schema: String,
-    /// What stands in front of the server.
+    /// Pooler in front of the server.
     pub pooler: PoolerConfig,
-    /// Into how many lanes keys are spread; `None` takes what its tables were made with.
+    /// Number of lanes; `None` uses that of the tables.
     pub lanes: Option<u16>,
-    /// Leaves of the log's ring; `None` takes what its tables were made with.
-    pub leaves: Option<u16>,
-    /// How long one leaf takes events; `None` takes what its tables were made with.
+    /// Number of partitions of the log; `None` uses that of the tables.
+    pub partitions: Option<u16>,
+    /// Time span of a partition; `None` uses that of the tables.
     pub segment: Option<Duration>,
 }
 
-/// `pooler` of a `[store.NAME]`.
+/// Value of `pooler` of a `[store.NAME]`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum PoolerConfig {
-    /// Find out.
+    /// Detect a pooler.
     #[default]
     Auto,
-    /// Nothing does.
+    /// No pooler.
     None,
-    /// A pooler in transaction mode.
+    /// Pooler in transaction mode.
     Transaction,
 }
 
-/// `[relay]`.
+/// Values of `[relay]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RelayConfig {
-    /// How long a relay may hold a lane before another may take it.
+    /// Time after which another relay may take over a lane.
     pub lease: Duration,
-    /// Most deliveries on their way or not yet settled.
+    /// Maximum deliveries in flight or not yet settled.
     pub in_flight_max: usize,
-    /// How long a stop waits for what is in flight.
+    /// Time that a stop waits for deliveries in flight.
     pub shutdown_grace: Duration,
-    /// How much one take brings.
+    /// Budget of a take.
     pub take: Budget,
 }
 
-/// One `[[route]]`.
-#[derive(Debug, Clone, PartialEq)]
+/// Values of a `[[route]]`.
+#[derive(Debug, Clone)]
 pub struct RouteConfig {
-    /// What the store keeps of it.
-    pub definition: RouteDefinition,
-    /// Names of the stores it serves.
+    /// Specification that the store keeps.
+    pub definition: RouteSpec,
+    /// Whether the configuration says where the route starts, rather than leaving it at the default.
+    pub start_is_explicit: bool,
+    /// Names of the stores that the route serves.
     pub stores: Vec<String>,
-    /// Where it goes.
+    /// Destination of the route.
     pub to: Target,
-    /// What is sent.
+    /// Format of the envelope.
     pub envelope: Format,
-    /// How it retries.
+    /// Retry policy.
     pub retry: RetryPolicy,
-    /// When it stops asking.
+    /// Policy of the circuit breaker.
     pub breaker: BreakerPolicy,
-    /// Most deliveries per second; `None` is no limit.
+    /// Maximum deliveries per second; `None` is no limit.
     pub rate: Option<f64>,
+    /// Whether the route may discard the pending rows of an adopted table.
+    pub allow_discard: bool,
 }
 
-/// `[http]`.
+/// Values of `[http]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpConfig {
-    /// Where it listens, if it does.
+    /// Address to listen on, if any.
     pub listen: Option<Listen>,
-    /// A token that may read metrics and nothing else.
+    /// Names under which the relay is asked, beside its addresses.
+    pub hosts: Vec<String>,
+    /// Certificate of the listener; none speaks plain HTTP.
+    #[cfg(feature = "http")]
+    pub tls: Option<postroom_tls::ServerTlsFiles>,
+    /// Token that may read metrics and nothing else.
     pub metrics_token: Option<Secret>,
-    /// What somebody may without a token.
+    /// Role of requests without a token.
     pub anonymous: Anonymous,
-    /// What of payloads nobody is shown.
+    /// Redaction of payloads.
     pub redact: Redaction,
-    /// Further names of metrics.
+    /// Additional names of metrics.
     pub metrics_alias: Vec<Alias>,
-    /// How long a delivery may be due before the relay counts as standing still.
-    pub late: Duration,
+    /// Age of the oldest due delivery from which the relay is not ready.
+    pub ready_max_lag: Duration,
 }
 
-/// What somebody may without a token. Only who is on this machine can ask without one.
+/// Role of requests without a token. Only local requests are possible without one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Anonymous {
-    /// Nothing.
+    /// No role.
     Nothing,
-    /// Look, until the first token is made.
+    /// Viewer, until the first token is created.
     LookAtFirst,
-    /// This.
+    /// This role.
     May(Role),
 }
 
 impl Anonymous {
-    /// What they may in a store that has tokens, or has none.
+    /// Returns the role in a store that has tokens, or has none.
     #[cfg(feature = "http")]
     pub(crate) fn role(self, has_tokens: bool) -> Option<Role> {
         match self {
@@ -175,66 +186,66 @@ impl Anonymous {
     }
 }
 
-/// An address to listen on.
+/// Address to listen on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listen {
-    /// Where.
+    /// Address and port.
     pub address: SocketAddr,
-    /// Whether somebody asked for it; if not, a relay runs also when the address is taken.
+    /// Whether the address was configured; if not, a relay also runs when the address is in use.
     pub must: bool,
 }
 
-/// `[telemetry]`.
+/// Values of `[telemetry]`.
 #[cfg(feature = "otlp")]
 #[derive(Debug, Clone, PartialEq)]
 pub struct TelemetryConfig {
-    /// Where spans are posted, if they are.
+    /// URL that spans are posted to, if any.
     pub traces: Option<SecretUrl>,
-    /// Share of events that are traced, of those that do not say it themselves.
+    /// Share of events that are traced, of those without a decision of their own.
     pub sample: f64,
-    /// Whose spans they are.
+    /// Service name of the spans.
     pub service: String,
-    /// What every request says beside.
+    /// Headers of every request.
     pub headers: Vec<(String, Secret)>,
 }
 
-/// `[log]`.
+/// Values of `[log]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogConfig {
-    /// How lines look.
+    /// Format of log lines.
     pub format: LogFormat,
-    /// The least important lines shown: error, warn, info, debug or trace.
+    /// Lowest level that is logged: error, warn, info, debug or trace.
     pub level: &'static str,
 }
 
-/// How log lines look.
+/// Format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
     /// Human on a terminal, JSON otherwise.
     Auto,
-    /// For people.
+    /// Text for people.
     Human,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
 impl StoreConfig {
-    /// Whether its outbox is a table that was there already.
+    /// Reports whether the outbox is an existing table.
     #[cfg_attr(not(feature = "adopted"), expect(clippy::unused_self, reason = "without them none is"))]
     pub(crate) fn adopts(&self) -> bool {
         #[cfg(feature = "adopted")]
-        return self.layout.is_some();
+        return self.mapping.is_some();
         #[cfg(not(feature = "adopted"))]
         return false;
     }
 }
 
 impl Config {
-    /// The store of this name; the only one when no name is given.
+    /// Returns the store of this name, or the only one if no name is given.
     pub fn store(&self, name: Option<&str>) -> Result<&StoreConfig, ConfigError> {
         let names: Vec<&str> = self.stores.iter().map(|s| s.name.as_str()).collect();
         let problem = match (name, self.stores.as_slice()) {
-            (_, []) => Problem::new("no store is configured").hint(NO_STORE_HINT),
+            (_, []) => self.no_store(),
             (None, [only]) => return Ok(only),
             (None, _) => Problem::new(format!("there are {} stores", names.len()))
                 .hint(format!("choose one with --store: {}", names.join(", "))),
@@ -249,11 +260,37 @@ impl Config {
         Err(problem.into())
     }
 
-    /// Every value in force, and where it came from. Passwords are not in it.
+    /// Returns the routes that serve a store.
+    pub fn routes_of(&self, store: &str) -> Vec<&RouteConfig> {
+        self.routes.iter().filter(|route| route.stores.iter().any(|name| name == store)).collect()
+    }
+
+    /// Fails if no store is configured.
+    pub fn require_stores(&self) -> Result<(), ConfigError> {
+        if self.stores.is_empty() { Err(self.no_store().into()) } else { Ok(()) }
+    }
+
+    /// The problem that no store is configured: in the wrong folder, that is because no file was found.
+    fn no_store(&self) -> Problem {
+        match &self.file {
+            Some(file) => Problem::new(format!("{} configures no store", file.display())).hint(NO_STORE_HINT),
+            None if self.searched.is_empty() => Problem::new("no store is configured").hint(NO_STORE_HINT),
+            None => {
+                let places: Vec<String> = self.searched.iter().map(|place| place.display().to_string()).collect();
+                let message = format!("no configuration found; looked for {}", places.join(", "));
+                Problem::new(message).hint(NO_FILE_HINT)
+            }
+        }
+    }
+
+    /// Returns every value in force with its origin, without passwords.
     pub fn show(&self) -> &[Setting] {
         &self.settings
     }
 }
+
+/// What to do when no file was found.
+const NO_FILE_HINT: &str = "name a file with --config or POSTROOM_CONFIG, set DATABASE_URL, or write a commented file with `postroom config init`";
 
 /// What to do when no store is configured.
 pub(super) const NO_STORE_HINT: &str = "add [store.main] with url = \"sqlite://postroom.db\" to postroom.toml, or set POSTROOM_STORE__MAIN__URL or DATABASE_URL";

@@ -87,6 +87,18 @@ const ROUTE: &[Panel] = &[
         "sum by (store, route) (postroom_in_flight_deliveries{store=~\"$store\",route=~\"$route\"})",
     ),
     panel(
+        "Messages that consumers have not finished",
+        "short",
+        "{{destination}} {{consumer}}",
+        "max by (destination, consumer) (postroom_consumer_lag_messages{store=~\"$store\",route=~\"$route\"}) or vector(0)",
+    ),
+    panel(
+        "Members of consumers",
+        "short",
+        "{{destination}} {{consumer}}",
+        "max by (destination, consumer) (postroom_consumer_members{store=~\"$store\",route=~\"$route\"}) or vector(0)",
+    ),
+    panel(
         "Answers of webhooks",
         "ops",
         "{{class}}",

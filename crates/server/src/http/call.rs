@@ -5,8 +5,9 @@ use std::sync::Arc;
 use axum::Json;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use postroom_core::view::RouteDetail;
-use postroom_core::{Actor, Desk, Role, Selection};
+use postroom_admin::view::RouteDetail;
+use postroom_admin::{Admin, Role, Selection};
+use postroom_core::Actor;
 use serde::Serialize;
 
 use super::Site;
@@ -33,13 +34,13 @@ pub(crate) struct Call {
 
 impl Call {
     pub(super) fn config(&self) -> Arc<Config> {
-        self.site.operating.desks.config()
+        self.site.monitor.admin_stores.config()
     }
 
     /// The same call, if its caller still may: for answers that go on for long.
     pub(super) async fn again(self) -> Option<Self> {
-        let (guard, desks) = (&self.site.guard, &self.site.operating.desks);
-        let caller = guard.admit_again(&self.caller, self.role, desks).await.ok()?;
+        let (guard, admin_stores) = (&self.site.guard, &self.site.monitor.admin_stores);
+        let caller = guard.admit_again(&self.caller, self.role, admin_stores).await.ok()?;
         Some(Self { caller, ..self })
     }
 
@@ -48,8 +49,8 @@ impl Call {
         self.caller.may(self.role, &store.name)
     }
 
-    /// The desk of the store that is meant: the one named, or the only one.
-    pub(super) async fn desk(&self) -> Result<Arc<dyn Desk>, Problem> {
+    /// The admin of the store that is meant: the one named, or the only one.
+    pub(super) async fn admin(&self) -> Result<Arc<dyn Admin>, Problem> {
         let config = self.config();
         let visible: Vec<&StoreConfig> = config.stores.iter().filter(|store| self.sees(store)).collect();
         let store = match (self.given.text("store"), visible.as_slice()) {
@@ -63,7 +64,7 @@ impl Call {
                 return Err(Problem::parameter("store", "is missing", &format!("one of {}", names.join(", "))));
             }
         };
-        Ok(self.site.operating.desks.desk(store).await?)
+        Ok(self.site.monitor.admin_stores.admin(store).await?)
     }
 
     /// The caller, as the audit names them.
@@ -91,18 +92,18 @@ impl Call {
     }
 
     /// Whether the caller has seen how many it touches.
-    pub(super) fn confirmed(&self, deliveries: u64) -> Result<(), Problem> {
-        if self.given.number("confirm", 0) as u64 == deliveries {
+    pub(super) fn confirmed(&self, touched: u64, what: &str) -> Result<(), Problem> {
+        if self.given.number("confirm", 0) as u64 == touched {
             return Ok(());
         }
-        let detail = format!("this touches {deliveries} deliveries, and `confirm` does not say so");
-        let hint = format!("send `\"confirm\": {deliveries}`, or `\"dry_run\": true` to only look");
+        let detail = format!("this affects {touched} {what}, and `confirm` is another number");
+        let hint = format!("set `confirm` to {touched}, or `dry_run` to true for a preview");
         Err(Problem::new(StatusCode::CONFLICT, "http.confirm", detail).hint(hint))
     }
 
     /// A registered route; where one is given as a filter, an empty list would look like good news.
-    pub(super) async fn route(&self, desk: &dyn Desk, name: &str) -> Result<RouteDetail, Problem> {
-        let routes = desk.routes().await?;
+    pub(super) async fn route(&self, admin: &dyn Admin, name: &str) -> Result<RouteDetail, Problem> {
+        let routes = admin.routes().await?;
         routes
             .into_iter()
             .find(|route| route.status.route == name)
@@ -110,9 +111,9 @@ impl Call {
     }
 
     /// Refuses a route that is not there.
-    pub(super) async fn check_route(&self, desk: &dyn Desk) -> Result<(), Problem> {
+    pub(super) async fn check_route(&self, admin: &dyn Admin) -> Result<(), Problem> {
         match self.given.text("route") {
-            Some(name) => self.route(desk, name).await.map(drop),
+            Some(name) => self.route(admin, name).await.map(drop),
             None => Ok(()),
         }
     }

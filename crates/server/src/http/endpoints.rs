@@ -1,32 +1,42 @@
-//! Every endpoint of the API. The router, the OpenAPI description and the test of every role are made from this table.
+//! Table of all endpoints of the API. The router, the OpenAPI description and the test of every role are made from it.
 
 use axum::response::Response;
 use futures_util::future::BoxFuture;
-use postroom_core::Role;
+use postroom_admin::Role;
 
 use super::api::{act, live, look, pull, replay};
 use super::call::Call;
 use super::params::{Kind, Param, body, must, path, query};
 use super::problem::Problem;
 
-/// What answers.
+/// Function that answers a request.
 pub(crate) type Handler = fn(Call) -> BoxFuture<'static, Result<Response, Problem>>;
 
-/// One endpoint.
+/// Endpoint of the API.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Endpoint {
     pub(crate) verb: Verb,
-    /// Below `/api/v1`.
+    /// Path below `/api/v1`.
     pub(crate) path: &'static str,
     pub(crate) role: Role,
     pub(crate) about: &'static str,
     pub(crate) params: &'static [Param],
-    /// What comes back, as the description names it.
+    /// Shape of the response.
     pub(crate) answer: Answer,
+    pub(crate) repeat: Repeat,
     pub(crate) handler: Handler,
 }
 
-/// How it is asked.
+/// Whether a request that is repeated with its `Idempotency-Key` is answered as before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Repeat {
+    /// The key is ignored: the request changes nothing, or its answer must not be kept.
+    Never,
+    /// The first answer is remembered under the key.
+    ByKey,
+}
+
+/// HTTP method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verb {
     Get,
@@ -34,55 +44,63 @@ pub(crate) enum Verb {
     Delete,
 }
 
-/// What comes back.
+/// Shape of a response, with the name of its schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// One thing of this name.
+    /// One object.
     One(&'static str),
-    /// A list of them.
+    /// List of objects.
     List(&'static str),
-    /// The same, page by page.
+    /// List of objects, page by page.
     Pages(&'static str),
-    /// A thing that was made.
+    /// Object that was created.
     Made(&'static str),
-    /// Server-sent events, each with one of them.
+    /// Server-sent events, each with one object.
     Stream(&'static str),
 }
 
-const STORE: Param = query("store", Kind::Text, "the store, where there are several");
-const LIMIT: Param = query("limit", Kind::Number(1, 1000, 50), "most rows");
-const CURSOR: Param = query("cursor", Kind::Cursor, "the next page, as `Link` of the one before said");
+const STORE: Param = query("store", Kind::Text, "name of the store; needed only if there are several");
+const LIMIT: Param = query("limit", Kind::Number(1, 1000, 50), "maximum number of rows");
+const CURSOR: Param = query("cursor", Kind::Cursor, "start of the page, from the `Link` header of the page before");
 const KEY_PLACE: Param = query("cursor", Kind::Place(3), CURSOR.about);
 const INBOX_PLACE: Param = query("cursor", Kind::Place(2), CURSOR.about);
-const ROUTE: Param = path("route", "the route");
-const OF_ROUTE: Param = query("route", Kind::Text, "only of this route");
-const TYPE: Param = query("type", Kind::Pattern, "event type; `*` at the end stands for any rest");
+const ROUTE: Param = path("route", "name of the route");
+const OF_ROUTE: Param = query("route", Kind::Text, "name of the route");
+const TYPE: Param = query("type", Kind::Pattern, "event type; a `*` at the end matches any suffix");
 const KEY: Param = query("key", Kind::Text, "ordering key");
 const AGGREGATE: Param = query("aggregate_type", Kind::Text, "aggregate type");
 const TENANT: Param = query("tenant", Kind::Text, "tenant");
-const CODE: Param = query("code", Kind::Text, "code of the last failure");
-const FROM: Param = query("from", Kind::Time, "occurred then or later: RFC 3339, or how long ago");
-const TO: Param = query("to", Kind::Time, "occurred before: RFC 3339, or how long ago");
-const REPLAY_ID: Param = path("id", "the replay's id");
-const REASON: Param = body("reason", Kind::Text, "why, for the audit");
-const DRY_RUN: Param = body("dry_run", Kind::Flag, "only say what would be done");
+const CODE: Param = query("code", Kind::Text, "code of the last failure, for instance `exec.timeout`");
+pub(crate) const STATES: Param =
+    query("state", Kind::Text, "states of the deliveries, with commas: due, retrying, blocked, delayed, dead");
+const FROM: Param = query("from", Kind::Time, "earliest time of occurrence: RFC 3339, or how long ago");
+const TO: Param = query("to", Kind::Time, "time of occurrence before which events must lie: RFC 3339, or how long ago");
+const REPLAY_ID: Param = path("id", "id of the replay");
+const REASON: Param = body("reason", Kind::Text, "reason, recorded in the audit log");
+const DRY_RUN: Param = body("dry_run", Kind::Flag, "return a preview and change nothing");
 const CONFIRM: Param =
-    body("confirm", Kind::Number(0, u32::MAX, 0), "how many deliveries a dry run said it would touch");
+    body("confirm", Kind::Number(0, u32::MAX, 0), "number of affected deliveries, from the response to a dry run");
+
+const CONFIRM_LOST: &str =
+    "number of undelivered events that are lost for the route, required above 1,000 and for an estimate";
 
 const fn in_body(param: Param) -> Param {
     body(param.name, param.kind, param.about)
 }
 
-const IDS: Param = body("ids", Kind::Texts, "ids of events");
-const RATE: Param =
-    body("rate", Kind::Rate, "most deliveries per second: `50/s`; as fast as it goes, if it is not given");
+/// An endpoint with it selects nothing unless it is told what.
+pub(super) const ALL: Param =
+    body("all", Kind::Flag, "select every delivery; required if neither ids nor filters are given");
+const IDS: Param = body("ids", Kind::Texts, "ids of the events");
+const RATE: Param = body("rate", Kind::Rate, "maximum deliveries per second, for instance `50/s`; no limit by default");
 
-/// Which events are meant and how it is confirmed; then what else an endpoint takes.
+/// Parameters that select events and confirm the action, with further ones of an endpoint.
 macro_rules! selecting {
     ($($more:expr),*) => {
         &[
             STORE,
             IDS,
+            ALL,
             in_body(OF_ROUTE),
             in_body(TYPE),
             in_body(KEY),
@@ -98,14 +116,14 @@ macro_rules! selecting {
     };
 }
 
-/// Which settled events, and how they are sent again.
+/// Parameters of a replay of settled events.
 static REPLAY: &[Param] =
-    selecting![RATE, body("allow_duplicates", Kind::Flag, "also events older than the inbox remembers")];
+    selecting![RATE, body("allow_duplicates", Kind::Flag, "include events older than the retention of the inbox")];
 
-/// Which dead letters, and how they are sent again.
+/// Parameters of a replay of dead letters.
 static REPLAY_DEAD: &[Param] = selecting![in_body(CODE), RATE];
 
-/// Which dead letters are removed.
+/// Parameters that select the dead letters to discard.
 static DISCARD: &[Param] = selecting![in_body(CODE)];
 
 macro_rules! handler {
@@ -121,7 +139,7 @@ const fn get(
     answer: Answer,
     handler: Handler,
 ) -> Endpoint {
-    Endpoint { verb: Verb::Get, path, role: Role::Viewer, about, params, answer, handler }
+    Endpoint { verb: Verb::Get, path, role: Role::Viewer, about, params, answer, repeat: Repeat::Never, handler }
 }
 
 const fn post(
@@ -131,167 +149,261 @@ const fn post(
     answer: Answer,
     handler: Handler,
 ) -> Endpoint {
-    Endpoint { verb: Verb::Post, path, role: Role::Operator, about, params, answer, handler }
+    Endpoint { verb: Verb::Post, path, role: Role::Operator, about, params, answer, repeat: Repeat::ByKey, handler }
+}
+
+const fn operator(endpoint: Endpoint) -> Endpoint {
+    Endpoint { role: Role::Operator, ..endpoint }
 }
 
 const fn admin(endpoint: Endpoint) -> Endpoint {
     Endpoint { role: Role::Admin, ..endpoint }
 }
 
+/// For workers. Leases are not repeatable, and settling twice changes nothing.
+const fn worker(endpoint: Endpoint) -> Endpoint {
+    Endpoint { role: Role::Worker, repeat: Repeat::Never, ..endpoint }
+}
+
+/// The answer has a secret, which is not kept.
+const fn secret(endpoint: Endpoint) -> Endpoint {
+    Endpoint { repeat: Repeat::Never, ..endpoint }
+}
+
 use Answer::{List, Made, One, Pages, Stream};
 
-/// All of them.
+/// All endpoints.
 pub(crate) static ENDPOINTS: &[Endpoint] = &[
-    get("/status", "Is it moving? Routes, relays and stores.", &[], One("Status"), handler!(look::status)),
-    get("/live", "The same, every second.", &[], Stream("Status"), handler!(live::status)),
-    get("/routes", "Every route, registered or only configured.", &[], List("RouteStatus"), handler!(look::routes)),
+    get(
+        "/status",
+        "Returns the status of routes, relays and stores.",
+        &[OF_ROUTE],
+        One("Status"),
+        handler!(look::status),
+    ),
+    get(
+        "/live",
+        "Streams the status of routes, relays and stores every second.",
+        &[OF_ROUTE],
+        Stream("Status"),
+        handler!(live::status),
+    ),
+    get(
+        "/routes",
+        "Lists routes, both registered and only configured.",
+        &[OF_ROUTE],
+        List("RouteLine"),
+        handler!(look::routes),
+    ),
     get(
         "/routes/{route}",
-        "One route: what it wants, its lanes.",
+        "Returns a route with its filter and its lanes.",
         &[ROUTE, STORE],
         One("RouteDetail"),
         handler!(look::route),
     ),
     get(
-        "/routes/{route}/minutes",
-        "What a route did, minute by minute, for up to a day.",
+        "/routes/{route}/throughput",
+        "Returns the throughput of a route, minute by minute, for up to a day.",
         &[
             ROUTE,
             STORE,
-            query("from", Kind::Time, "since then: RFC 3339, or how long ago; an hour, if it is not given"),
+            query("from", Kind::Time, "start of the period: RFC 3339, or how long ago; one hour ago by default"),
         ],
-        List("MinuteRow"),
-        handler!(look::minutes),
+        List("ThroughputRow"),
+        handler!(look::throughput),
     ),
     post(
         "/routes/{route}/pause",
-        "Stops a route; nothing is lost.",
+        "Pauses a route; its events wait and none is lost.",
         &[ROUTE, STORE, REASON],
         One("Switched"),
         handler!(act::pause),
     ),
-    post("/routes/{route}/resume", "Lets it go on.", &[ROUTE, STORE, REASON], One("Switched"), handler!(act::resume)),
+    post(
+        "/routes/{route}/resume",
+        "Resumes a paused route.",
+        &[ROUTE, STORE, REASON],
+        One("Switched"),
+        handler!(act::resume),
+    ),
+    post(
+        "/routes/{route}/probe",
+        "Asks the relays of a route to try its destination now, if its breaker is open.",
+        &[ROUTE, STORE, REASON],
+        One("Switched"),
+        handler!(act::probe),
+    ),
+    admin(post(
+        "/routes/{route}/rename",
+        "Renames a route that no relay serves; its position, deliveries and dead letters stay.",
+        &[ROUTE, must(body("to", Kind::Text, "new name of the route")), STORE, REASON, DRY_RUN],
+        One("RouteStatus"),
+        handler!(act::rename),
+    )),
     admin(post(
         "/routes/{route}/forget",
-        "Removes a route that no relay serves, with its position and deliveries.",
-        &[ROUTE, STORE, REASON, DRY_RUN],
+        "Removes a route that no relay serves, with its position, deliveries and dead letters.",
+        &[ROUTE, STORE, REASON, DRY_RUN, body("confirm", Kind::Number(0, u32::MAX, 0), CONFIRM_LOST)],
         One("RouteStatus"),
         handler!(act::forget),
     )),
     get(
         "/events",
-        "Events, newest first.",
+        "Lists events, newest first.",
         &[STORE, TYPE, KEY, AGGREGATE, TENANT, FROM, TO, LIMIT, CURSOR],
         Pages("EventRow"),
         handler!(look::events),
     ),
     get(
         "/events/live",
-        "Events as they are appended.",
+        "Streams events as they are appended.",
         &[STORE, TYPE, KEY, AGGREGATE, TENANT],
         Stream("EventRow"),
         handler!(live::events),
     ),
     get(
         "/events/{id}",
-        "Where is my event? Every try on every route. The payload only for operators, and less what is redacted.",
-        &[path("id", "the event's id"), STORE, query("payload", Kind::Flag, "with the payload")],
+        "Returns the timeline of an event: every attempt on every route. Operators may request the payload, which is redacted.",
+        &[
+            path("id", "id of the event"),
+            STORE,
+            query("tenant", Kind::Text, "tenant that the event must have"),
+            query("payload", Kind::Flag, "include the payload"),
+        ],
         One("Timeline"),
         handler!(look::event),
     ),
     get(
         "/keys",
-        "Keys that wait behind an event.",
+        "Lists blocked keys: keys whose events wait behind an earlier event.",
         &[STORE, OF_ROUTE, LIMIT, KEY_PLACE],
         Pages("BlockedKey"),
         handler!(look::keys),
     ),
     post(
         "/keys/unblock",
-        "Lets a key go on while its head keeps its own retries.",
+        "Unblocks a key: later events overtake its head, which keeps its own retries.",
         &[STORE, must(in_body(OF_ROUTE)), must(in_body(KEY)), REASON],
         One("Unblocked"),
         handler!(act::unblock),
     ),
     post(
         "/keys/skip-head",
-        "Gives the head of a key up as a dead letter and lets the key go on.",
+        "Turns the head of a key into a dead letter, and delivers the later events of the key.",
         &[
             STORE,
             must(in_body(OF_ROUTE)),
             must(in_body(KEY)),
-            must(body("head", Kind::Text, "id of the event in front, as `/keys` said")),
+            must(body("head", Kind::Text, "id of the head of the key, from `/keys`")),
             DRY_RUN,
             REASON,
         ],
         One("Skipped"),
         handler!(act::skip_head),
     ),
+    Endpoint {
+        verb: Verb::Delete,
+        ..admin(post(
+            "/keys/{key}/payloads",
+            "Erases the payloads of a key's events and dead letters, and keeps the events with their ids and counts.",
+            &[
+                path("key", "ordering key"),
+                STORE,
+                query("undelivered", Kind::Flag, "also of events that a route has still to deliver"),
+                query("dry_run", Kind::Flag, "only say what would be erased"),
+                query("confirm", Kind::Number(0, u32::MAX, 0), "how many payloads a dry run said it would erase"),
+                query("reason", Kind::Text, "why, for the audit"),
+            ],
+            One("Erased"),
+            handler!(act::erase),
+        ))
+    },
+    get(
+        "/deliveries",
+        "Lists deliveries that are not settled, oldest first; also of events that no relay has read yet.",
+        &[STORE, STATES, OF_ROUTE, CODE, TYPE, KEY, AGGREGATE, TENANT, FROM, TO, LIMIT, CURSOR],
+        Pages("DeliveryRow"),
+        handler!(look::deliveries),
+    ),
+    get(
+        "/deliveries/groups",
+        "Groups deliveries that failed by route, state, code and cause, and counts them by event type and tenant.",
+        &[STORE, STATES, OF_ROUTE, CODE, TYPE, KEY, AGGREGATE, TENANT, FROM, TO, LIMIT],
+        List("DeliveryGroup"),
+        handler!(look::delivery_groups),
+    ),
     get(
         "/dead",
-        "Dead letters, oldest first.",
+        "Lists dead letters, oldest first.",
         &[STORE, OF_ROUTE, CODE, TYPE, KEY, AGGREGATE, TENANT, FROM, TO, LIMIT, CURSOR],
         Pages("DeliveryRow"),
         handler!(look::dead),
     ),
     post(
         "/dead/discard",
-        "Removes dead letters for good; their keys go on.",
+        "Discards dead letters permanently, and unblocks the keys that wait for them.",
         DISCARD,
         One("Affected"),
         handler!(act::discard),
     ),
     get(
         "/dead/groups",
-        "Dead letters by what they died of.",
+        "Groups dead letters by route, code and cause, and counts them by event type and tenant.",
         &[STORE, OF_ROUTE, CODE, TYPE, KEY, AGGREGATE, TENANT, FROM, TO, LIMIT],
-        List("DeadGroup"),
+        List("DeliveryGroup"),
         handler!(look::groups),
     ),
     post(
         "/dead/replay",
-        "Makes dead letters due again, with their attempts back at 0. A dry run answers what it would touch.",
+        "Replays dead letters with the same ids; their attempts start at 0 again. A dry run returns the number of affected deliveries.",
         REPLAY_DEAD,
         Made("ReplayRow"),
         handler!(replay::dead),
     ),
     get(
         "/replays",
-        "What was sent again, newest first.",
-        &[STORE, query("state", Kind::Text, "running, paused, cancelled or done"), LIMIT],
+        "Lists replays, newest first.",
+        &[STORE, query("state", Kind::Text, "state of the replay: running, paused, cancelled or done"), LIMIT],
         List("ReplayRow"),
         handler!(replay::list),
     ),
     post(
         "/replays",
-        "Sends settled events again, with the same ids. A dry run answers what it would touch.",
+        "Replays settled events with the same ids. A dry run returns the number of affected deliveries.",
         REPLAY,
         Made("ReplayRow"),
         handler!(replay::settled),
     ),
-    get("/replays/{id}", "One of them.", &[REPLAY_ID, STORE], One("ReplayRow"), handler!(replay::show)),
+    get("/replays/{id}", "Returns a replay.", &[REPLAY_ID, STORE], One("ReplayRow"), handler!(replay::show)),
     post(
         "/replays/{id}/pause",
-        "No more for now.",
+        "Pauses a replay; deliveries that are already due stay due.",
         &[REPLAY_ID, STORE, REASON],
         One("Changed"),
         handler!(replay::pause),
     ),
-    post("/replays/{id}/resume", "Goes on.", &[REPLAY_ID, STORE, REASON], One("Changed"), handler!(replay::resume)),
+    post(
+        "/replays/{id}/resume",
+        "Resumes a paused replay.",
+        &[REPLAY_ID, STORE, REASON],
+        One("Changed"),
+        handler!(replay::resume),
+    ),
     post(
         "/replays/{id}/cancel",
-        "No more at all; what was made due stays due.",
+        "Cancels a replay; deliveries that are already due stay due.",
         &[REPLAY_ID, STORE, REASON],
         One("Changed"),
         handler!(replay::cancel),
     ),
     admin(post(
         "/inbox/forget",
-        "Forgets that a consumer accepted an event: it does the work once more.",
+        "Forgets that a consumer accepted an event, so that the consumer processes it again on the next delivery.",
         &[
             STORE,
-            must(body("consumer", Kind::Text, "the consumer")),
-            must(body("id", Kind::Text, "the event's id")),
+            must(body("consumer", Kind::Text, "name of the consumer")),
+            must(body("id", Kind::Text, "id of the event")),
             REASON,
         ],
         One("Forgotten"),
@@ -299,71 +411,104 @@ pub(crate) static ENDPOINTS: &[Endpoint] = &[
     )),
     get(
         "/inbox",
-        "What consumers accepted, the greatest event ids first: Postroom's own grow with time.",
+        "Lists the events that consumers accepted, largest event ids first; ids made by Postroom grow with time.",
         &[
             STORE,
-            query("consumer", Kind::Text, "of this consumer"),
-            query("id", Kind::Text, "of this event"),
+            query("consumer", Kind::Text, "name of the consumer"),
+            query("id", Kind::Text, "id of the event"),
             LIMIT,
             INBOX_PLACE,
         ],
         Pages("InboxRow"),
         handler!(look::inbox),
     ),
-    post(
+    worker(post(
         "/pull/{route}",
-        "Leases events of a pull route to a worker. Waits for the first one as long as `wait` says.",
+        "Leases events of a pull route to a worker. Waits up to `wait` for the first event.",
         &[
             ROUTE,
             STORE,
-            body("limit", Kind::Number(1, 1000, 100), "most events"),
-            body("wait", Kind::Duration, "how long to wait for the first one, at most 20s"),
+            body("limit", Kind::Number(1, 1000, 100), "maximum number of events"),
+            body("wait", Kind::Duration, "time to wait for the first event, at most 20s"),
             body(
                 "lease",
                 Kind::Duration,
-                "how long the worker may take, 1s to 1h; the route's own, if it is not given",
+                "time that the worker may take, from 1s to the `lease_max` of the route; by default its `lease`",
             ),
         ],
         List("Leased"),
         handler!(pull::lease),
-    ),
-    post(
+    )),
+    worker(post(
         "/pull/{route}/settle",
-        "Says what came of leased events: `{\"lease\", \"ok\": true}`, or `{\"lease\", \"error\", \"permanent\", \"retry_after\"}`.",
-        &[ROUTE, STORE, must(body("results", Kind::Objects, "one answer for each lease"))],
+        "Settles leased events with the worker's results: `{\"lease\", \"ok\": true}`, or `{\"lease\", \"error\", \"permanent\", \"retry_after\"}`.",
+        &[ROUTE, STORE, must(body("results", Kind::Objects, "one result for each lease"))],
         One("Settled"),
         handler!(pull::settle),
-    ),
-    get("/relays", "Every relay that has joined.", &[], List("RelayRow"), handler!(look::relays)),
-    get("/store", "Every store.", &[], List("StoreRow"), handler!(look::stores)),
-    get("/audit", "Did we lose anything? The answer by counting.", &[STORE], List("AuditRow"), handler!(look::audit)),
+    )),
+    get("/relays", "Lists all relays that have registered.", &[], List("RelayRow"), handler!(look::relays)),
+    get("/store", "Lists all stores.", &[], List("StoreRow"), handler!(look::stores)),
     get(
-        "/actions",
-        "What operators did, newest first.",
-        &[STORE, LIMIT, CURSOR],
-        Pages("ActionRow"),
-        handler!(look::actions),
+        "/verify",
+        "Proves by counting, per route and lane, that no event was lost.",
+        &[STORE],
+        List("VerifyRow"),
+        handler!(look::verify),
     ),
-    admin(get("/tokens", "Tokens; never the tokens themselves.", &[STORE], List("TokenRow"), handler!(look::tokens))),
-    admin(post(
+    get(
+        "/audit",
+        "Lists operator actions, newest first.",
+        &[STORE, LIMIT, CURSOR],
+        Pages("AuditRow"),
+        handler!(look::audit),
+    ),
+    operator(get(
+        "/config",
+        "Lists the settings that this relay runs with and the origin of each, without secrets.",
+        &[],
+        List("Setting"),
+        handler!(look::config),
+    )),
+    admin(get(
         "/tokens",
-        "Makes a token. It is told now and never again.",
+        "Lists tokens by name and role, without their secrets.",
+        &[STORE],
+        List("TokenRow"),
+        handler!(look::tokens),
+    )),
+    secret(admin(post(
+        "/tokens",
+        "Creates a token and returns its secret, which is shown only once.",
         &[
             STORE,
-            must(body("name", Kind::Text, "its name, for the audit")),
-            must(body("role", Kind::Role, "viewer, operator or admin")),
-            body("expires", Kind::Duration, "when it ends, from now: `30d`; never, if it is not given"),
+            must(body("name", Kind::Text, "name of the token, under which the audit log records its actions")),
+            must(body("role", Kind::Role, "role of the token: worker, viewer, operator or admin")),
+            body("expires", Kind::Expiry, "time until the token expires, or `never`; 90 days by default"),
+            body("routes", Kind::Texts, "routes that the token is limited to; required for the role worker"),
+            body("only_tenant", Kind::Text, "tenant that the token is limited to"),
             REASON,
         ],
         Made("NewToken"),
         handler!(act::make_token),
-    )),
+    ))),
+    secret(admin(post(
+        "/tokens/{name}/rotate",
+        "Replaces the secret of a token and returns the new one, which is shown only once.",
+        &[
+            path("name", "name of the token"),
+            STORE,
+            body("keep", Kind::Duration, "time for which the previous secret stays valid, one day by default"),
+            REASON,
+        ],
+        Made("NewToken"),
+        handler!(act::rotate_token),
+    ))),
     Endpoint {
         verb: Verb::Delete,
         ..admin(post(
             "/tokens/{name}",
-            "Ends a token.",
-            &[path("name", "its name"), STORE, REASON],
+            "Revokes a token.",
+            &[path("name", "name of the token"), STORE, REASON],
             One("Revoked"),
             handler!(act::revoke_token),
         ))

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use axum::Json;
-use postroom_core::TokenRow;
-use postroom_core::view::{
-    ActionRow, Affected, AuditRow, BlockedKey, DeadGroup, DeliveryRow, EventRow, InboxRow, MinuteRow, RelayRow,
-    ReplayRow, RouteDetail, RouteStatus, StoreRow, Timeline,
+use postroom_admin::TokenRow;
+use postroom_admin::view::{
+    Affected, AuditRow, BlockedKey, DeliveryGroup, DeliveryRow, Erased, EventRow, InboxRow, RelayRow, ReplayRow,
+    RouteDetail, RouteStatus, StoreRow, ThroughputRow, Timeline, VerifyRow,
 };
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use super::endpoints::{Answer, ENDPOINTS, Endpoint, Verb};
 use super::params::{At, Kind, Param};
 use super::router::ROOT;
-use crate::status::Report;
+use crate::status::{Report, RouteLine};
 
 pub(super) async fn page() -> Json<Value> {
     Json(describe())
@@ -32,7 +32,7 @@ pub fn describe() -> Value {
         "info": {
             "title": "Postroom",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "What a relay answers. Lists are what `-o json` prints; the next page is in the header `Link`.",
+            "description": "HTTP API of a Postroom relay. Lists have the format of `-o json`; the header `Link` holds the next page.",
         },
         "paths": paths,
         "components": {
@@ -59,7 +59,7 @@ fn operation(endpoint: &Endpoint) -> Value {
     let mut operation = json!({
         "operationId": id(endpoint),
         "summary": endpoint.about,
-        "description": format!("For the role {} and those above it.", endpoint.role.as_str()),
+        "description": format!("Requires the role {} or a higher one.", endpoint.role.as_str()),
         "x-role": endpoint.role.as_str(),
         "parameters": parameters,
         "responses": responses(endpoint),
@@ -80,7 +80,7 @@ fn operation(endpoint: &Endpoint) -> Value {
     {
         list.push(json!({
             "name": "Idempotency-Key", "in": "header", "required": false,
-            "description": "A request that comes again with the same key is answered as before, and not done again.",
+            "description": "Key that makes a write idempotent: a repeated request gets the first response and is not carried out again.",
             "schema": { "type": "string", "minLength": 1, "maxLength": 255 },
         }));
     }
@@ -114,9 +114,10 @@ fn schema(kind: Kind) -> Value {
         }
         Kind::Time => json!({ "type": "string", "examples": ["2026-11-15T09:30:00Z", "1h"] }),
         Kind::Duration => text("^([0-9.]+(us|ms|s|m|min|h|d))+$"),
+        Kind::Expiry => text("^(never|([0-9.]+(us|ms|s|m|min|h|d))+)$"),
         Kind::Rate => text("^[0-9.]+/(s|m|min|h)$"),
         Kind::Pattern => text("^[^*]*\\*?$"),
-        Kind::Role => json!({ "type": "string", "enum": ["viewer", "operator", "admin"] }),
+        Kind::Role => json!({ "type": "string", "enum": ["worker", "viewer", "operator", "admin"] }),
         Kind::Cursor => text("^p[0-9a-f]+$"),
         Kind::Place(_) => text("^\\[.*\\]$"),
         Kind::Texts => json!({ "type": "array", "maxItems": 1000, "items": { "type": "string", "maxLength": 1024 } }),
@@ -139,7 +140,7 @@ fn responses(endpoint: &Endpoint) -> Value {
         }
         Answer::Stream(name) => ("200", of("text/event-stream", json!({ "type": "string", "x-data": link(name) }))),
     };
-    let problem = json!({ "description": "a problem, with a code that `postroom explain` explains",
+    let problem = json!({ "description": "problem, with a code that `postroom explain` explains",
         "content": { "application/problem+json": { "schema": link("Problem") } } });
     let mut responses = Map::from_iter([(status.to_owned(), answer)]);
     if endpoint.answer == Answer::Made("ReplayRow") {
@@ -157,6 +158,7 @@ fn schemas() -> Map<String, Value> {
         SchemaSettings::draft2020_12().with(|settings| settings.definitions_path = "/components/schemas".into());
     let mut generator = settings.for_serialize().into_generator();
     generator.subschema_for::<Report>();
+    generator.subschema_for::<RouteLine>();
     generator.subschema_for::<RouteStatus>();
     generator.subschema_for::<RouteDetail>();
     generator.subschema_for::<EventRow>();
@@ -164,15 +166,16 @@ fn schemas() -> Map<String, Value> {
     generator.subschema_for::<BlockedKey>();
     generator.subschema_for::<DeliveryRow>();
     generator.subschema_for::<Affected>();
+    generator.subschema_for::<Erased>();
     generator.subschema_for::<InboxRow>();
     generator.subschema_for::<RelayRow>();
     generator.subschema_for::<StoreRow>();
+    generator.subschema_for::<VerifyRow>();
     generator.subschema_for::<AuditRow>();
-    generator.subschema_for::<ActionRow>();
     generator.subschema_for::<TokenRow>();
     generator.subschema_for::<ReplayRow>();
-    generator.subschema_for::<DeadGroup>();
-    generator.subschema_for::<MinuteRow>();
+    generator.subschema_for::<DeliveryGroup>();
+    generator.subschema_for::<ThroughputRow>();
     let mut schemas: Map<String, Value> = generator.take_definitions(true);
     let text = || json!({ "type": "string" });
     let number = || json!({ "type": "integer", "minimum": 0 });
@@ -181,6 +184,7 @@ fn schemas() -> Map<String, Value> {
         json!({ "type": "object", "properties": fields, "required": names })
     };
     for (name, schema) in [
+        ("Setting", object(json!({ "key": text(), "value": text(), "origin": text() }))),
         ("Switched", object(json!({ "route": text(), "state": text(), "changed": { "type": "boolean" } }))),
         ("Unblocked", object(json!({ "route": text(), "key": text(), "unblocked": number() }))),
         ("Skipped", object(json!({ "route": text(), "key": text(), "skipped": text(), "waiting": number() }))),

@@ -14,13 +14,13 @@ use crate::config::extended;
 
 /// Whether the engines go round.
 pub(super) async fn livez(State(site): State<Arc<Site>>, query: RawQuery, headers: HeaderMap) -> Response {
-    let alive = site.operating.health.alive().map_err(|why| vec![why]);
+    let alive = site.monitor.health.alive().map_err(|why| vec![why]);
     answer(&site, alive, &query, &headers).await
 }
 
 /// Whether events move.
 pub(super) async fn readyz(State(site): State<Arc<Site>>, query: RawQuery, headers: HeaderMap) -> Response {
-    answer(&site, site.operating.health.moving(), &query, &headers).await
+    answer(&site, site.monitor.health.moving(), &query, &headers).await
 }
 
 /// Everybody learns whether; who may read metrics also learns why, with `?verbose`.
@@ -35,12 +35,12 @@ async fn answer(
     if !verbose {
         return (status, if result.is_ok() { "ok\n" } else { "not ok\n" }).into_response();
     }
-    if let Err(problem) = site.guard.may_read_metrics(headers, &site.operating.desks).await {
+    if let Err(problem) = site.guard.may_read_metrics(headers, &site.monitor.admin_stores).await {
         return problem.into_response();
     }
     let mut lines = vec![if result.is_ok() { "ok" } else { "not ok" }.to_owned()];
     lines.extend(result.err().unwrap_or_default());
-    for route in site.operating.health.routes() {
+    for route in site.monitor.health.routes() {
         let state = route.health.state.as_str();
         let oldest = route.oldest_due.as_secs_f64();
         lines.push(format!("route {} of store {}: {state}, oldest due {oldest:.1} s", route.route, route.store));
@@ -50,32 +50,36 @@ async fn answer(
 
 /// As Prometheus reads them.
 pub(super) async fn metrics(State(site): State<Arc<Site>>, headers: HeaderMap) -> Result<Response, Problem> {
-    site.guard.may_read_metrics(&headers, &site.operating.desks).await?;
-    let text = extended(site.operating.metrics.text(), &site.aliases);
+    site.guard.may_read_metrics(&headers, &site.monitor.admin_stores).await?;
+    let text = extended(site.monitor.metrics.text(), &site.aliases, &site.monitor.kinds());
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
 }
 
-/// As HoldCo's users ask: the publisher's status; what it is made of only with the token.
+/// As HoldCo's users ask: the publisher's status, for everybody. Problems quote what databases and brokers say, so they need the
+/// token.
 pub(super) async fn health(State(site): State<Arc<Site>>, headers: HeaderMap) -> Response {
-    let moving = site.operating.health.moving();
+    let moving = site.monitor.health.moving();
     let status = if moving.is_ok() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let mut body = json!({ "status": if moving.is_ok() { "ok" } else { "error" } });
-    if site.guard.may_read_metrics(&headers, &site.operating.desks).await.is_ok() {
-        let routes: Vec<Value> = site
-            .operating
-            .health
-            .routes()
-            .iter()
-            .map(|route| {
-                json!({
-                    "store": route.store,
-                    "route": route.route,
-                    "state": route.health.state.as_str(),
-                    "oldest_due_seconds": route.oldest_due.as_secs_f64(),
-                })
+    let routes: Vec<Value> = site
+        .monitor
+        .health
+        .routes()
+        .iter()
+        .map(|route| {
+            json!({
+                "store": route.store,
+                "route": route.route,
+                "state": route.health.state.as_str(),
+                "oldest_due_seconds": route.oldest_due.as_secs_f64(),
             })
-            .collect();
-        body["outbox"] = json!({ "routes": routes, "problems": moving.err().unwrap_or_default() });
+        })
+        .collect();
+    let mut body = json!({
+        "status": if moving.is_ok() { "ok" } else { "error" },
+        "outbox": { "routes": routes },
+    });
+    if site.guard.may_read_metrics(&headers, &site.monitor.admin_stores).await.is_ok() {
+        body["outbox"]["problems"] = json!(moving.err().unwrap_or_default());
     }
     (status, Json(body)).into_response()
 }

@@ -1,19 +1,24 @@
-//! What a request may say: each endpoint declares its parameters, and what comes is checked against that.
+//! Parameters of requests: each endpoint declares its parameters, and requests are checked against them.
 
 use std::collections::BTreeMap;
 
+use postroom_admin::{Role, Scope};
 use postroom_core::units::{parse_ago, parse_duration, parse_rate};
-use postroom_core::{Pattern, Role, Timestamp};
+use postroom_core::{Pattern, Timestamp};
 use serde_json::{Map, Value};
 
+use super::endpoints::ALL;
 use super::problem::Problem;
 
 /// Longest text of a parameter.
 const TEXT_BYTES_MAX: usize = 1024;
-/// Most entries of a list.
+/// Maximum number of entries of a list.
 const LIST_MAX: usize = 1000;
 
-/// One parameter.
+/// Parameters that select events.
+const SELECTING: [&str; 9] = ["ids", "route", "type", "key", "aggregate_type", "tenant", "from", "to", "code"];
+
+/// Parameter of an endpoint.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Param {
     pub(crate) name: &'static str,
@@ -23,7 +28,7 @@ pub(crate) struct Param {
     pub(crate) about: &'static str,
 }
 
-/// Where a parameter stands.
+/// Place of a parameter in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum At {
     Path,
@@ -31,29 +36,31 @@ pub(crate) enum At {
     Body,
 }
 
-/// What a parameter may be.
+/// Type of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Text,
     Flag,
-    /// A whole number between these two; the third where it is not given.
+    /// Whole number between the first two; the third is the default.
     Number(u32, u32, u32),
-    /// RFC 3339, or how long ago.
+    /// Time: RFC 3339, or how long ago.
     Time,
-    /// `30d`.
+    /// Duration, for instance `30d`.
     Duration,
-    /// `50/s`.
+    /// Duration, or `never`.
+    Expiry,
+    /// Rate, for instance `50/s`.
     Rate,
-    /// A pattern of event types.
+    /// Pattern of event types.
     Pattern,
     Role,
-    /// Where a list goes on: what `Link` said before. A position.
+    /// Position at which a list continues, from a `Link` header.
     Cursor,
-    /// The same, of so many texts.
+    /// Place at which a list continues, from a `Link` header: this many texts.
     Place(usize),
-    /// A list of texts.
+    /// List of texts.
     Texts,
-    /// A list of objects; the endpoint looks at them itself.
+    /// List of objects, which the endpoint checks itself.
     Objects,
 }
 
@@ -73,12 +80,12 @@ pub(crate) const fn must(param: Param) -> Param {
     Param { must: true, ..param }
 }
 
-/// What came, checked.
+/// Checked parameters of a request.
 #[derive(Debug, Default)]
 pub(crate) struct Given(BTreeMap<&'static str, Value>);
 
 impl Given {
-    /// Reads what came for these parameters; what nobody declared is an error too.
+    /// Reads the parameters of a request; an undeclared parameter is an error.
     pub(crate) fn read(
         params: &'static [Param],
         path: &[(String, String)],
@@ -95,24 +102,73 @@ impl Given {
         for (name, value) in object(body)? {
             given.put(params, At::Body, &name, value)?;
         }
+        given.check_selection(params)?;
         match params.iter().find(|param| param.must && !given.0.contains_key(param.name)) {
             Some(missing) => Err(Problem::parameter(missing.name, "is missing", missing.about)),
             None => Ok(given),
         }
     }
 
+    /// Fails if an endpoint that acts on what is selected is told nothing: an empty list in a program must not mean everything.
+    fn check_selection(&self, params: &'static [Param]) -> Result<(), Problem> {
+        if !params.iter().any(|param| param.name == ALL.name) || self.flag(ALL.name) {
+            return Ok(());
+        }
+        let hint = "send ids, a filter such as `route`, or `\"all\": true` for every delivery";
+        if self.0.get("ids").and_then(Value::as_array).is_some_and(Vec::is_empty) {
+            return Err(Problem::parameter("ids", "is an empty list", hint));
+        }
+        if SELECTING.iter().any(|name| self.0.contains_key(name)) {
+            return Ok(());
+        }
+        Err(Problem::parameter(ALL.name, "is missing, and nothing is selected", hint))
+    }
+
+    /// Limits a request to the scope of its caller: a parameter that is left out is filled in where there is only one choice,
+    /// and an endpoint without the parameter cannot be limited, so it is refused.
+    pub(crate) fn limit_to(&mut self, scope: &Scope, params: &'static [Param]) -> Result<(), Problem> {
+        if let Some(tenant) = &scope.tenant {
+            self.limit("tenant", std::slice::from_ref(tenant), params)?;
+        }
+        if !scope.routes.is_empty() {
+            self.limit("route", &scope.routes, params)?;
+        }
+        Ok(())
+    }
+
+    fn limit(&mut self, name: &str, allowed: &[String], params: &'static [Param]) -> Result<(), Problem> {
+        let Some(param) = params.iter().find(|param| param.name == name) else {
+            return Err(Problem::out_of_scope(name, allowed));
+        };
+        match (self.text(name), allowed) {
+            (Some(given), _) if allowed.iter().any(|allowed| allowed == given) => Ok(()),
+            (Some(_), _) => Err(Problem::out_of_scope(name, allowed)),
+            (None, [only]) => {
+                self.0.insert(param.name, Value::String(only.clone()));
+                Ok(())
+            }
+            (None, _) => {
+                let choices = format!("the token is limited to one of {}", allowed.join(", "));
+                Err(Problem::parameter(name, "is missing", &choices))
+            }
+        }
+    }
+
     fn put(&mut self, params: &'static [Param], at: At, name: &str, value: Value) -> Result<(), Problem> {
         let Some(param) = params.iter().find(|param| param.at == at && param.name == name) else {
             let known: Vec<&str> = params.iter().filter(|param| param.at == at).map(|param| param.name).collect();
-            let known =
-                if known.is_empty() { "there is none".to_owned() } else { format!("there are {}", known.join(", ")) };
+            let known = if known.is_empty() {
+                "no parameter is known".to_owned()
+            } else {
+                format!("known parameters: {}", known.join(", "))
+            };
             return Err(Problem::parameter(name, "is unknown", &known));
         };
         if value.is_null() {
             return Ok(());
         }
         if self.0.contains_key(param.name) {
-            return Err(Problem::parameter(name, "is there twice", param.about));
+            return Err(Problem::parameter(name, "is given twice", param.about));
         }
         let value = param.kind.check(value).map_err(|why| Problem::parameter(name, &why, param.about))?;
         self.0.insert(param.name, value);
@@ -131,7 +187,7 @@ impl Given {
         self.0.get(name).and_then(Value::as_bool).unwrap_or_default()
     }
 
-    /// A number, or what stands for it.
+    /// Returns a number, or the default.
     pub(crate) fn number(&self, name: &str, otherwise: usize) -> usize {
         self.0.get(name).and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok()).unwrap_or(otherwise)
     }
@@ -209,9 +265,13 @@ impl Kind {
         let fits = match self {
             Self::Time => parse_ago(&text).map(drop),
             Self::Duration => parse_duration(&text).map(drop),
+            Self::Expiry if text == "never" => Ok(()),
+            Self::Expiry => parse_duration(&text).map(drop),
             Self::Rate => parse_rate(&text).map(drop),
             Self::Pattern => Pattern::parse(&text).map(drop).map_err(|error| error.to_string()),
-            Self::Role => Role::parse(&text).map(drop).ok_or_else(|| "must be viewer, operator or admin".to_owned()),
+            Self::Role => {
+                Role::parse(&text).map(drop).ok_or_else(|| "must be worker, viewer, operator or admin".to_owned())
+            }
             Self::Cursor if cursor(&text).is_none() => Err(MADE_UP.to_owned()),
             Self::Place(parts) if place(&text).is_none_or(|place| place.len() != parts) => Err(MADE_UP.to_owned()),
             _ => Ok(()),
@@ -257,13 +317,13 @@ fn check_text(text: &str) -> Result<(), String> {
         return Err(format!("is longer than {TEXT_BYTES_MAX} bytes"));
     }
     if text.contains('\0') {
-        return Err("has a NUL character in it".to_owned());
+        return Err("contains a NUL character".to_owned());
     }
     Ok(())
 }
 
 /// What is said of a cursor that nobody was given.
-pub(crate) const MADE_UP: &str = "is none that was given out";
+pub(crate) const MADE_UP: &str = "was not issued by this API";
 
 /// Where a list of such parts goes on, as it is given out.
 pub(crate) fn place_at(parts: &[&str]) -> String {
@@ -321,13 +381,13 @@ mod tests {
             ("", "", "`key` is missing"),
             ("limits=7", key, "`limits` is unknown"),
             ("limit=0", key, "`limit` must be a whole number from 1 to 1000"),
-            ("limit=1&limit=2", key, "`limit` is there twice"),
+            ("limit=1&limit=2", key, "`limit` is given twice"),
             ("limit=99999999999999999999", key, "`limit` must be"),
             ("from=yesterday", key, "is not a time"),
-            ("cursor=12", key, "`cursor` is none that was given out"),
-            ("cursor=p-1", key, "`cursor` is none that was given out"),
+            ("cursor=12", key, "`cursor` was not issued by this API"),
+            ("cursor=p-1", key, "`cursor` was not issued by this API"),
             ("", r#"{"key": 7}"#, "`key` must be a text"),
-            ("", r#"{"key": "a\u0000b"}"#, "`key` has a NUL character"),
+            ("", r#"{"key": "a\u0000b"}"#, "`key` contains a NUL character"),
             ("", r#"{"key": "a", "ids": "b"}"#, "`ids` must be a list"),
             ("", "[]", "it is not an object"),
             ("", "{\"key\": ", "line 1, column 8"),

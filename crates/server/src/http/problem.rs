@@ -8,6 +8,10 @@ use serde_json::json;
 
 use super::router::ROOT;
 
+/// Marks the response to a request that was refused, with the reason as the metric names it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Refused(pub(super) &'static str);
+
 /// What went wrong with a request.
 #[derive(Debug)]
 pub(crate) struct Problem {
@@ -30,8 +34,9 @@ impl Problem {
 
     /// No token, or none that is known or still good: which of them is nobody's business.
     pub(crate) fn unauthorized() -> Self {
-        let detail = "a token that is known and has not ended is needed, as `Authorization: Bearer TOKEN`";
-        Self::new(StatusCode::UNAUTHORIZED, "http.unauthorized", detail).hint("`postroom token create NAME` makes one")
+        let detail = "a valid token is required: `Authorization: Bearer TOKEN`";
+        Self::new(StatusCode::UNAUTHORIZED, "http.unauthorized", detail)
+            .hint("`postroom token create NAME` creates a token")
     }
 
     /// A parameter that is not as it should be.
@@ -42,7 +47,13 @@ impl Problem {
 
     /// A body that cannot be read.
     pub(crate) fn body(why: &str) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "http.body", format!("the body is not JSON of this kind: {why}"))
+        Self::new(StatusCode::BAD_REQUEST, "http.body", format!("the body is not the expected JSON: {why}"))
+    }
+
+    /// A request beyond the scope of its token.
+    pub(crate) fn out_of_scope(what: &str, allowed: &[String]) -> Self {
+        let detail = format!("the token is limited to {what} {}", allowed.join(", "));
+        Self::new(StatusCode::FORBIDDEN, "http.forbidden", detail)
     }
 
     /// A payload, asked for by somebody who may not see it.
@@ -53,7 +64,7 @@ impl Problem {
 
     /// A thing that is not there, and the list of those that are.
     pub(crate) fn no_such(what: &str, name: &str, list: &str) -> Self {
-        let hint = format!("GET {ROOT}/{list} lists what there is");
+        let hint = format!("GET {ROOT}/{list} lists the existing ones");
         Self::new(StatusCode::NOT_FOUND, "http.no_such", format!("there is no {what} {name:?}")).hint(hint)
     }
 }
@@ -91,13 +102,23 @@ impl IntoResponse for Problem {
         if self.status == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, header::HeaderValue::from_static("Bearer"));
         }
+        let refused = match self.code {
+            "http.unauthorized" => Some("unauthorized"),
+            "http.forbidden" => Some("forbidden"),
+            "http.origin" => Some("origin"),
+            "http.host" => Some("host"),
+            _ => None,
+        };
+        if let Some(reason) = refused {
+            response.extensions_mut().insert(Refused(reason));
+        }
         response
     }
 }
 
 pub(crate) async fn nothing_here(uri: Uri) -> Problem {
-    Problem::new(StatusCode::NOT_FOUND, "http.not_found", format!("there is nothing at {}", uri.path()))
-        .hint(format!("GET {ROOT}/openapi.json describes what there is"))
+    Problem::new(StatusCode::NOT_FOUND, "http.not_found", format!("the path {} does not exist", uri.path()))
+        .hint(format!("GET {ROOT}/openapi.json describes all paths"))
 }
 
 pub(crate) async fn wrong_method(method: Method, uri: Uri) -> Problem {

@@ -132,11 +132,11 @@ impl RouteMeters {
 /// Where it counts, and with which code.
 fn place(outcome: &Outcome) -> (usize, &str) {
     match outcome {
-        Ok(_) => (0, ""),
+        Ok(receipt) => (0, receipt.code),
         Err(failure) => match failure.kind {
-            FailureKind::Transient => (1, &*failure.code),
             FailureKind::Permanent => (2, &*failure.code),
-            FailureKind::Unavailable => (3, &*failure.code),
+            FailureKind::Unavailable | FailureKind::Gone => (3, &*failure.code),
+            _ => (1, &*failure.code),
         },
     }
 }
@@ -165,7 +165,6 @@ fn class(code: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use postroom_core::codes::Code;
 
     use super::*;
 
@@ -187,7 +186,7 @@ mod tests {
             ("webhook.closed", None),
         ] {
             assert_eq!(class(code), expected, "{code}");
-            assert!(code.is_empty() || Code::find(code).is_some(), "{code} is not a code");
+            assert!(code.is_empty() || crate::codes::find(code).is_some(), "{code} is not a code");
         }
     }
 }

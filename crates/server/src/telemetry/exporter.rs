@@ -98,14 +98,14 @@ impl Exporter {
                 Ok(rejected) => {
                     self.dropped.increment(rejected);
                     if std::mem::take(&mut self.told) {
-                        tracing::info!(collector = %self.url, "the collector takes spans again");
+                        tracing::info!(collector = %self.url, "trace collector accepts spans again");
                     }
                     return;
                 }
                 Err(refused) => refused,
             };
             if !std::mem::replace(&mut self.told, true) {
-                tracing::warn!(collector = %self.url, error = refused.why, "the collector takes no spans; some will be missing");
+                tracing::warn!(collector = %self.url, error = refused.why, "trace collector rejects spans; some traces will be missing");
             }
             if !refused.again || stop.is_cancelled() {
                 return self.dropped.increment(count);

@@ -1,7 +1,7 @@
 //! Spans as OTLP has them, named as the conventions for messaging want them, which are still in development.
 //!
-//! Of an event they tell its id and type, and nothing else: no payload, no key, and not what a receiver said, which may
-//! quote one.
+//! Of an event they tell its id, type and tenant, and nothing else: no payload, no key, and not what a receiver said, which
+//! may quote one.
 
 use std::time::Duration;
 
@@ -35,6 +35,10 @@ pub(super) fn send(
 ) -> Span {
     let now = now();
     let (word, code) = outcome_of(outcome);
+    let mut context = TraceParent::new(true);
+    if begun.is_none() {
+        context.trace = TraceParent::trace_of(&delivery.event);
+    }
     let mut attributes = messaging("send", of.system, &of.destination, &delivery.event);
     attributes.extend([
         text("postroom.store", &of.store),
@@ -42,6 +46,7 @@ pub(super) fn send(
         number("postroom.attempt", i64::from(delivery.attempts) + 1),
         text("postroom.outcome", word),
     ]);
+    attributes.extend(delivery.event.tenant.as_deref().map(|tenant| text("postroom.tenant", tenant)));
     if outcome.is_err() {
         attributes.extend([text("postroom.code", code), text("error.type", code)]);
     }
@@ -57,7 +62,7 @@ pub(super) fn send(
         attributes,
         links: links.into_iter().collect(),
         status: outcome.is_err().then(|| failed(code)),
-        ..named("send", &of.destination, TraceParent::new(true))
+        ..named("send", &of.destination, context)
     }
 }
 

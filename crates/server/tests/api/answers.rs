@@ -10,7 +10,7 @@ use crate::api::site::{Site, operations};
 async fn lists_come_page_by_page_and_each_row_once() {
     let site = Site::guarded("").await;
     let events: Vec<Event> = (0..25).map(|n| Event::new("order.paid").id(format!("p-{n}"))).collect();
-    site.desk.append(&events).await.unwrap();
+    site.admin.append(&events).await.unwrap();
     let (mut next, mut seen) = (Some("/api/v1/events?type=order.*&limit=10".to_owned()), Vec::new());
     while let Some(path) = next {
         let page = site.get("viewer", &path).await;
@@ -71,12 +71,47 @@ async fn an_operator_stops_a_route_and_lets_it_go_on() {
     assert_eq!(site.get("viewer", "/api/v1/routes/orders").await.json()["paused_by"], "token operator");
     let resumed = site.ask("operator", "POST", "/api/v1/routes/orders/resume", None).await;
     assert_eq!(resumed.json()["state"], "running");
-    let actions: Value = site.get("viewer", "/api/v1/actions?limit=2").await.json();
+    let actions: Value = site.get("viewer", "/api/v1/audit?limit=2").await.json();
     assert_eq!(actions[1]["reason"], "<b>because</b>");
     let forgotten = site.ask("admin", "POST", "/api/v1/routes/orders/forget", Some(r#"{"dry_run": true}"#)).await;
-    assert_eq!((forgotten.status, site.desk.routes().await.unwrap().len()), (200, 1));
+    assert_eq!((forgotten.status, site.admin.routes().await.unwrap().len()), (200, 1));
     assert_eq!(site.ask("admin", "POST", "/api/v1/routes/orders/forget", None).await.status, 200);
-    assert!(site.desk.routes().await.unwrap().is_empty());
+    assert!(site.admin.routes().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn an_admin_erases_the_payloads_of_a_key_and_says_how_many() {
+    let site = Site::guarded("").await;
+    let path = "/api/v1/keys/k/payloads";
+    let erase = async |who: &str, query: &str| site.ask(who, "DELETE", &format!("{path}?{query}"), None).await;
+    assert_eq!(erase("operator", "dry_run=true").await.code(), "http.forbidden");
+    let preview = erase("admin", "dry_run=true").await;
+    let expected =
+        json!({ "store": "main", "key": "k", "events": 3, "bytes": 84, "undelivered": 3, "dead_letters": 0 });
+    assert_eq!(preview.json(), expected);
+
+    // Three events wait for route orders: nobody erases them without saying so, nor without the count.
+    let refused = erase("admin", "confirm=3").await;
+    assert_eq!((refused.status, refused.code().as_str()), (409, "http.conflict"), "{refused:?}");
+    assert!(refused.body.contains("3 of 3 events of key") && refused.body.contains("undelivered=true"), "{refused:?}");
+    for confirm in ["", "&confirm=2", "&confirm=4"] {
+        let refused = erase("admin", &format!("undelivered=true{confirm}")).await;
+        assert_eq!((refused.status, refused.code().as_str()), (409, "http.confirm"), "{confirm}: {refused:?}");
+    }
+    let whole = site.get("operator", "/api/v1/events/e-1?payload=true").await;
+    assert_eq!(whole.json()["payload"]["n"], 1, "nothing is erased yet");
+
+    let erased = erase("admin", "undelivered=true&confirm=3&reason=ticket%207").await;
+    assert_eq!((erased.status, &erased.json()["events"]), (200, &json!(3)), "{erased:?}");
+    let left = site.get("operator", "/api/v1/events/e-1?payload=true").await;
+    assert_eq!((&left.json()["id"], &left.json()["payload"]), (&json!("e-1"), &Value::Null), "{left:?}");
+    assert!(!left.body.contains("canary"));
+    let action = site.get("viewer", "/api/v1/audit?limit=1").await.json()[0].clone();
+    assert_eq!(
+        (&action["action"], &action["count"], &action["reason"]),
+        (&json!("key.erase"), &json!(3), &json!("ticket 7"))
+    );
+    assert_eq!(erase("admin", "dry_run=true").await.json()["events"], 0, "nothing is left to erase");
 }
 
 #[tokio::test]
@@ -89,7 +124,7 @@ async fn events_are_told_as_they_are_appended_and_states_every_second() {
         text.push_str(&piece(&mut stream).await);
     }
     let event = |kind: &str, id: &str| Event::new(kind).id(id).bytes(JSON, r#"{"secret":"canary"}"#);
-    site.desk.append(&[event("other.thing", "no"), event("order.paid", "yes")]).await.unwrap();
+    site.admin.append(&[event("other.thing", "no"), event("order.paid", "yes")]).await.unwrap();
     while !text.contains("\"id\":\"yes\"") {
         text.push_str(&piece(&mut stream).await);
     }
@@ -127,17 +162,20 @@ async fn piece(stream: &mut tokio::net::TcpStream) -> String {
 }
 
 #[tokio::test]
-async fn no_more_streams_than_there_are_seats() {
+async fn a_caller_has_so_many_streams_and_leaves_room_for_others() {
     let site = Site::guarded("").await;
     let bearer = format!("authorization: Bearer {}\r\n", site.token("viewer").unwrap());
     let mut open = Vec::new();
-    for _ in 0..16 {
+    for _ in 0..24 {
         let mut stream = site.begin("GET", "/api/v1/live", &bearer, b"").await;
         assert!(piece(&mut stream).await.starts_with("HTTP/1.1 200"));
         open.push(stream);
     }
     assert_eq!(site.get("viewer", "/api/v1/live").await.code(), "http.streams");
     assert_eq!(site.get("viewer", "/api/v1/status").await.status, 200);
+    let bearer_of_other = format!("authorization: Bearer {}\r\n", site.token("operator").unwrap());
+    let mut theirs = site.begin("GET", "/api/v1/live", &bearer_of_other, b"").await;
+    assert!(piece(&mut theirs).await.starts_with("HTTP/1.1 200"), "another caller has seats of its own");
     open.pop();
     loop {
         let mut stream = site.begin("GET", "/api/v1/live", &bearer, b"").await;
@@ -148,13 +186,34 @@ async fn no_more_streams_than_there_are_seats() {
 }
 
 #[tokio::test]
+async fn an_action_on_deliveries_without_a_selection_is_refused() {
+    let site = Site::guarded("").await;
+    for path in ["/api/v1/dead/discard", "/api/v1/dead/replay", "/api/v1/replays"] {
+        for body in
+            ["", "{}", r#"{"ids": []}"#, r#"{"ids": null}"#, r#"{"all": false}"#, r#"{"route": "r", "ids": []}"#]
+        {
+            let body = (!body.is_empty()).then_some(body);
+            let answer = site.ask("operator", "POST", path, body).await;
+            assert_eq!((answer.status, answer.code().as_str()), (400, "http.parameter"), "{path} {body:?}: {answer:?}");
+            assert!(answer.json()["hint"].as_str().unwrap().contains(r#""all": true"#), "{answer:?}");
+        }
+        let all = site.ask("operator", "POST", path, Some(r#"{"all": true, "dry_run": true}"#)).await;
+        assert_eq!(all.status, 200, "{path}: {all:?}");
+    }
+    let actions = site.admin.audit(None, 10).await.unwrap();
+    assert!(actions.iter().all(|one| !one.action.contains("dead") && !one.action.contains("replay")), "{actions:?}");
+}
+
+#[tokio::test]
 async fn a_replay_is_counted_confirmed_paused_and_cancelled() {
     let site = Site::guarded("").await;
-    let count = site.ask("operator", "POST", "/api/v1/replays", Some(r#"{"dry_run": true}"#)).await;
+    let count = site.ask("operator", "POST", "/api/v1/replays", Some(r#"{"all": true, "dry_run": true}"#)).await;
     assert_eq!((count.status, &count.json()["deliveries"]), (200, &json!(0)));
-    let wrong = site.ask("operator", "POST", "/api/v1/replays", Some(r#"{"confirm": 7}"#)).await;
+    let wrong = site.ask("operator", "POST", "/api/v1/replays", Some(r#"{"all": true, "confirm": 7}"#)).await;
     assert_eq!(wrong.code(), "http.confirm");
-    let made = site.ask("operator", "POST", "/api/v1/replays", Some(r#"{"confirm": 0, "reason": "lost mails"}"#)).await;
+    let made = site
+        .ask("operator", "POST", "/api/v1/replays", Some(r#"{"all": true, "confirm": 0, "reason": "lost mails"}"#))
+        .await;
     assert_eq!((made.status, &made.json()["state"]), (201, &json!("running")), "{made:?}");
     let id = made.json()["id"].as_str().unwrap().to_owned();
     for (verb, state, changed) in [
@@ -172,7 +231,7 @@ async fn a_replay_is_counted_confirmed_paused_and_cancelled() {
     assert_eq!((&listed[0]["id"], &listed[0]["actor"]), (&json!(id), &json!("token operator")));
     assert_eq!(site.get("viewer", "/api/v1/replays?state=running").await.json(), json!([]));
     let actions: Vec<String> =
-        site.desk.actions(None, 4).await.unwrap().into_iter().map(|action| action.action).rev().collect();
+        site.admin.audit(None, 4).await.unwrap().into_iter().map(|action| action.action).rev().collect();
     assert_eq!(actions, ["replay", "replay.pause", "replay.resume", "replay.cancel"]);
     let dead = site.ask("operator", "POST", "/api/v1/dead/replay", Some(r#"{"code": "exec.error"}"#)).await;
     assert_eq!((dead.status, &dead.json()["what"]), (201, &json!("dead")));

@@ -123,5 +123,5 @@ async fn nothing_that_is_sent_breaks_it() {
         }
     }
     assert!(sent > 1000 && good > sent / 20, "{good} of {sent} were answered");
-    assert_eq!(site.desk.tokens().await.unwrap().iter().filter(|token| token.name == "viewer").count(), 1);
+    assert_eq!(site.admin.tokens().await.unwrap().iter().filter(|token| token.name == "viewer").count(), 1);
 }

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use postroom_core::{Actor, Desk, Event, JSON, NewToken, Role, RouteDefinition, Start, Timestamp};
+use postroom_admin::{Admin, NewToken, Role, Scope};
+use postroom_core::{Actor, Event, JSON, RouteSpec, StartFrom, Timestamp};
 use postroom_server::config::{self, Config, Sources};
 use postroom_server::http::Server;
-use postroom_server::operating::Operating;
+use postroom_server::monitor::Monitor;
 use postroom_server::stores::{self, IfMissing};
 use postroom_server::token;
 use serde_json::Value;
@@ -18,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 /// A site with three tokens that are good and one that is over.
 pub(crate) struct Site {
     pub(crate) address: String,
-    pub(crate) desk: Arc<dyn Desk>,
+    pub(crate) admin: Arc<dyn Admin>,
     pub(crate) tokens: Vec<(&'static str, Option<String>)>,
     stop: CancellationToken,
     folder: TempDir,
@@ -62,32 +63,35 @@ impl Site {
         let sources = Sources { file: Some(file), ..Sources::default() };
         let config: Config = config::load(&sources).unwrap_or_else(|error| panic!("{error}"));
         let store = config.store(None).unwrap();
-        stores::open_schema(store, IfMissing::Create).await.unwrap().up().await.unwrap();
-        let desk = stores::open(store, config.limits).await.unwrap().desk();
-        desk.register(&[RouteDefinition { start: Start::Beginning, ..RouteDefinition::new("orders") }]).await.unwrap();
+        stores::open_schema(store, config.limits, IfMissing::Create).await.unwrap().up().await.unwrap();
+        let admin = stores::open(store, config.limits).await.unwrap().admin();
+        admin.register(&[RouteSpec { start: StartFrom::Beginning, ..RouteSpec::new("orders") }]).await.unwrap();
         let events = ["e-1", "e-2", "e-3"].map(|id| {
             Event::new("order.placed").id(id).key("k").tenant("acme").bytes(JSON, r#"{"card":"canary-4111","n":1}"#)
         });
-        desk.append(&events).await.unwrap();
-        let operating = Arc::new(Operating::new(&config));
-        let server = Server::bind(&config, operating).await.unwrap().unwrap();
+        admin.append(&events).await.unwrap();
+        let monitor = Arc::new(Monitor::new(&config));
+        let server = Server::bind(&config, monitor).await.unwrap().unwrap();
         let (address, stop) = (server.address().unwrap().to_string(), CancellationToken::new());
         tokio::spawn(server.run(stop.clone().cancelled_owned()));
-        Self { address, desk, tokens: vec![("nobody", None)], stop, folder }
+        Self { address, admin, tokens: vec![("nobody", None)], stop, folder }
     }
 
     /// The same with a token for each role, one that is over, and one that nobody made.
     pub(crate) async fn guarded(more: &str) -> Self {
         let mut site = Self::open(more).await;
         for (name, role, ends) in [
+            ("worker", Role::Worker, None),
             ("viewer", Role::Viewer, None),
             ("operator", Role::Operator, None),
             ("admin", Role::Admin, Some(Timestamp::now() + Duration::from_hours(1))),
             ("over", Role::Admin, Some(Timestamp::now() - Duration::from_secs(1))),
         ] {
             let token = token::fresh().unwrap();
-            let new = NewToken { name: name.into(), role, expires_at: ends, hash: token::hash(&token) };
-            site.desk.add_token(&new, &operator()).await.unwrap();
+            let routes = if role == Role::Worker { vec!["orders".to_owned()] } else { Vec::new() };
+            let scope = Scope { routes, tenant: None };
+            let new = NewToken { name: name.into(), role, expires_at: ends, scope, hash: token::hash(&token) };
+            site.admin.add_token(&new, &operator()).await.unwrap();
             site.tokens.push((name, Some(token)));
         }
         site.tokens.push(("wrong", Some(token::fresh().unwrap())));

@@ -42,7 +42,7 @@ async fn wrong_input_is_named() {
         let answer = site.ask("admin", method, path, body).await;
         assert_eq!((answer.status, answer.code().as_str()), (status, code), "{method} {path} {body:?}: {answer:?}");
     }
-    assert!(site.desk.actions(None, 10).await.unwrap().iter().all(|action| action.action == "token.create"));
+    assert!(site.admin.audit(None, 10).await.unwrap().iter().all(|action| action.action == "token.create"));
 }
 
 #[tokio::test]
@@ -74,7 +74,7 @@ async fn what_a_page_of_somebody_else_makes_a_browser_send_is_refused() {
         let answer = site.send("POST", path, headers, body.as_bytes()).await;
         assert_eq!(answer.code(), code, "{headers}");
     }
-    assert!(site.desk.actions(None, 10).await.unwrap().is_empty());
+    assert!(site.admin.audit(None, 10).await.unwrap().is_empty());
     let own = format!("origin: http://{}\r\n", site.address);
     assert_eq!(site.send("POST", path, &own, b"").await.status, 200);
 }

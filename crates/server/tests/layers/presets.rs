@@ -1,6 +1,6 @@
 //! Presets lie under the file: key by key, routes by name.
 
-use postroom_server::config::{PRESETS, Target};
+use postroom_server::config::PRESETS;
 
 use crate::layers::case::{Case, origin};
 
@@ -20,7 +20,7 @@ fn every_preset_is_a_configuration_with_one_route_of_its_name() {
         let routes: Vec<&str> = config.routes.iter().map(|route| route.definition.name.as_str()).collect();
         assert_eq!(routes, [preset.name]);
         assert!(!preset.about().is_empty() && preset.ddl().starts_with("create table"), "{}", preset.name);
-        assert!(config.stores[0].layout.is_some() && config.stores[0].name == "main");
+        assert!(config.stores[0].mapping.is_some() && config.stores[0].name == "main");
     }
 }
 
@@ -40,7 +40,7 @@ fn a_file_goes_over_the_preset_and_variables_over_both() {
 fn another_destination_replaces_the_presets() {
     let file = "[[route]]\nname = 'payments'\nto = { stdout = {} }\nenvelope = 'raw'\n";
     let config = with("payments").file("mine.toml", file).named("mine.toml").config();
-    assert_eq!(config.routes[0].to, Target::Stdout);
+    assert_eq!(config.routes[0].to.name(), "stdout");
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn the_systems_own_variables_are_read() {
         .env("OUTBOX_MAX_RETRIES", "3")
         .env("OUTBOX_MAX_DELAY_SECONDS", "30")
         .config();
-    let Target::Kafka(kafka) = &config.routes[0].to else { panic!("not to Kafka") };
+    let kafka = config.routes[0].to.options::<postroom_kafka::KafkaOptions>().unwrap();
     assert_eq!(kafka.brokers, ["one:9092", "two:9092"]);
     for (key, value) in [
         ("relay.take.rows", "\"7\""),

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use postroom_core::envelope::Format;
-use postroom_server::config::Target;
 
 use crate::layers::case::{Case, origin};
 
@@ -15,10 +14,7 @@ fn webhooks_take_from_their_section_what_they_do_not_say_themselves() {
         .file("old", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n")
         .file("new", "whsk_6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbc=\n");
     let config = case.config();
-    let options = |n: usize| match &config.routes[n].to {
-        Target::Webhook(options) => options,
-        other => panic!("{other:?}"),
-    };
+    let options = |n: usize| config.routes[n].to.options::<postroom_webhook::WebhookOptions>().unwrap();
     let (first, second) = (options(0), options(1));
     assert_eq!((first.timeout, second.timeout), (Duration::from_secs(7), Duration::from_secs(9)));
     assert_eq!((first.keys.len(), second.keys.len()), (2, 1));
@@ -26,7 +22,7 @@ fn webhooks_take_from_their_section_what_they_do_not_say_themselves() {
     assert!(!first.https_only && first.proxy.is_some());
     assert_eq!((first.allow_networks.len(), second.allow_networks.len()), (1, 0));
     assert_eq!(config.routes[0].definition.to, "webhook http://partner.internal:8080");
-    assert_eq!(config.routes[0].envelope, Format::CloudEventsBinary);
+    assert_eq!(config.routes[0].envelope, Format::CloudEventsStructured);
     let shown = format!("{config:?} {:?}", config.show());
     assert!(!shown.contains("canary") && !shown.contains("MfKQ9r8GKY"), "{shown}");
     assert_eq!(origin(&config, "route.second.to.webhook.secret").0, "\"***\"");
@@ -56,10 +52,7 @@ fn routes_to_rabbitmq_share_their_section_and_the_topology() {
     use postroom_rabbitmq::{ExchangeKind, Mode, QueueKind, Unroutable};
     let case = Case::new().file("postroom.toml", RABBITMQ).file("amqp-url", "amqp://relay:canary@rabbit/shop\n");
     let config = case.config();
-    let options = |n: usize| match &config.routes[n].to {
-        Target::RabbitMq(options) => options,
-        other => panic!("{other:?}"),
-    };
+    let options = |n: usize| config.routes[n].to.options::<postroom_rabbitmq::RabbitMqOptions>().unwrap();
     let (orders, stock) = (options(0), options(1));
     assert_eq!(
         (orders.url.to_string().as_str(), stock.url.to_string().as_str()),
@@ -93,6 +86,7 @@ url = "sqlite://shop.db"
 [transport.rabbitmq]
 url_file = "amqp-url"
 heartbeat = "5s"
+allow_plain_password = true
 [topology]
 mode = "check"
 [topology.exchange."shop.events"]
@@ -121,9 +115,11 @@ url = ["nats://relay:canary@a", "tls://b"]
 token_file = "token"
 stream = "ORDERS"
 create = { subjects = ["orders.>"], duplicate_window = "10m" }
+allow_plain_password = true
 [transport.redis]
 url = "redis://relay:canary@c/2"
 timeout = "9s"
+allow_plain_password = true
 [[route]]
 name = "orders"
 to = { nats = { subject = "orders.{type}" } }
@@ -149,17 +145,17 @@ to = { nats = { subject = "returns.{type}" } }
             "nats ORDERS returns.{type} at nats://relay:***@a",
         ]
     );
-    let Target::Nats(orders) = &config.routes[0].to else { panic!("{:?}", config.routes[0].to) };
+    let orders = config.routes[0].to.options::<postroom_nats::NatsOptions>().unwrap();
     assert_eq!(orders.login, postroom_nats::Login::Token(postroom_core::Secret::new("canary")));
     let create = orders.create.clone().unwrap();
     assert_eq!((create.replicas, create.max_age, create.duplicate_window), (1, None, Some(Duration::from_mins(10))));
-    let Target::Nats(audit) = &config.routes[1].to else { panic!("{:?}", config.routes[1].to) };
+    let audit = config.routes[1].to.options::<postroom_nats::NatsOptions>().unwrap();
     assert_eq!(audit.login, postroom_nats::Login::Token(postroom_core::Secret::new("canary-too")));
     assert_eq!((orders.timeout, audit.timeout), (Duration::from_secs(5), Duration::from_secs(1)));
-    let Target::Nats(returns) = &config.routes[3].to else { panic!("{:?}", config.routes[3].to) };
+    let returns = config.routes[3].to.options::<postroom_nats::NatsOptions>().unwrap();
     let shared = [orders, audit, returns].map(|options| options.stream_is_shared);
     assert_eq!(shared, [true, false, true]);
-    let Target::Redis(cache) = &config.routes[2].to else { panic!("{:?}", config.routes[2].to) };
+    let cache = config.routes[2].to.options::<postroom_redis::RedisOptions>().unwrap();
     assert_eq!((cache.timeout, cache.maxlen, cache.wait_replicas), (Duration::from_secs(9), Some(1000), None));
     assert!(config.routes.iter().all(|route| route.envelope == Format::CloudEventsBinary));
     assert!(!format!("{config:?}{:?}", config.show()).contains("canary"));

@@ -1,6 +1,6 @@
 //! Reads what the catalogue says about a table, through the application's own connections.
 
-use postroom_adopted::layout::{Name, TableName};
+use postroom_adopted::mapping::{Name, TableName};
 use postroom_adopted::{Catalogue, Columns, missing_table};
 use postroom_core::StoreError;
 use sqlx::postgres::PgConnection;
@@ -9,8 +9,8 @@ use sqlx::{PgPool, Postgres, Row as _, Transaction};
 use crate::database::joined;
 use crate::error::Fault;
 
-/// A table with its schema, its columns, and those that every insert must give.
-pub(super) type Found = (TableName, Columns, Vec<Name>);
+/// Table with its schema, its columns, and the columns that every insert must set.
+pub(super) type TableDefinition = (TableName, Columns, Vec<Name>);
 
 pub(super) async fn read(pool: &PgPool, table: &TableName) -> Result<Catalogue, StoreError> {
     let found = look(pool, table).await.map_err(|fault| fault.at("open", &table.to_string()))?;
@@ -30,7 +30,7 @@ async fn look(pool: &PgPool, table: &TableName) -> Result<Option<Catalogue>, Fau
 }
 
 /// Through the callers' sessions, whatever was set for our own: as an application finds it.
-pub(super) async fn columns(pool: &PgPool, table: &TableName) -> Result<Option<Found>, Fault> {
+pub(super) async fn columns(pool: &PgPool, table: &TableName) -> Result<Option<TableDefinition>, Fault> {
     Ok(columns_of(&mut *begin(pool).await?, table).await?)
 }
 
@@ -42,7 +42,7 @@ async fn begin(pool: &PgPool) -> Result<Transaction<'static, Postgres>, Fault> {
     Ok(joined(begun, "open")??)
 }
 
-async fn columns_of(conn: &mut PgConnection, table: &TableName) -> Result<Option<Found>, sqlx::Error> {
+async fn columns_of(conn: &mut PgConnection, table: &TableName) -> Result<Option<TableDefinition>, sqlx::Error> {
     let rows = sqlx::query(include_str!("../sql/catalogue_columns.sql"))
         .persistent(false)
         .bind(table.quoted())

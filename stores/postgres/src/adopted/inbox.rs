@@ -3,29 +3,30 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use postroom_adopted::layout::InboxTable;
+use postroom_adopted::mapping::InboxTable;
 use postroom_adopted::{Dialect, InboxTexts, ROWS_AT_ONCE};
 use postroom_core::{Acceptance, Inbox, StoreError};
-use sqlx::{AssertSqlSafe, PgPool, Transaction};
+use sqlx::{AssertSqlSafe, PgPool};
 
 use super::catalogue;
 use crate::error::Fault;
-use crate::store::Postgres;
+use crate::store::PostgresStore;
+use crate::tx::PostgresTransaction;
 
-/// An inbox in a table of the application's: `event_inbox`, `processed_events`, or any other.
+/// Inbox in a table of the application: `event_inbox`, `processed_events`, or any other.
 #[derive(Debug, Clone)]
 pub struct PostgresInbox {
     texts: InboxTexts,
 }
 
 impl PostgresInbox {
-    /// Looks at the table once: what is missing or would keep it from telling copies apart is an error that names it.
+    /// Opens the inbox and checks its table once: the error names a missing column or unique constraint.
     pub async fn open(pool: &PgPool, table: &InboxTable) -> Result<Self, StoreError> {
         let found = catalogue::read(pool, &table.table).await?;
         Ok(Self { texts: InboxTexts::new(Dialect::Postgres, table, &found)? })
     }
 
-    /// Deletes what was accepted longer ago than this by the database's clock, a thousand rows at a time; how many.
+    /// Deletes acceptances older than `keep` by the database's clock, a thousand rows at a time, and returns their number.
     ///
     /// Keep longer than an event can still come: retries, redeliveries of the broker, and replays.
     pub async fn prune(&self, pool: &PgPool, keep: Duration) -> Result<u64, StoreError> {
@@ -46,13 +47,11 @@ impl PostgresInbox {
     }
 }
 
-impl Inbox for PostgresInbox {
-    type Tx<'t> = Transaction<'t, sqlx::Postgres>;
-
-    async fn accept(&self, tx: &mut Self::Tx<'_>, consumer: &str, id: &str) -> Result<Acceptance, StoreError> {
+impl<T: PostgresTransaction> Inbox<T> for PostgresInbox {
+    async fn accept(&self, tx: &mut T, consumer: &str, id: &str) -> Result<Acceptance, StoreError> {
         self.texts.check(consumer, id)?;
         let query = sqlx::query(AssertSqlSafe(Arc::clone(&self.texts.accept))).bind(consumer).bind(id);
-        let done = query.execute(&mut **tx).await.map_err(|error| self.failed(error, "accept"))?;
-        Ok(Postgres::accepted(done.rows_affected()))
+        let done = query.execute(tx.connection()).await.map_err(|error| self.failed(error, "accept"))?;
+        Ok(PostgresStore::accepted(done.rows_affected()))
     }
 }

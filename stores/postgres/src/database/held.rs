@@ -7,7 +7,7 @@ use postroom_core::StoreError;
 use postroom_core::faults::{self, Fault as Old};
 use sqlx::{AssertSqlSafe, Executor as _};
 
-use super::{DEADLINE, Database, Session, Work, acquire, ended, joined};
+use super::{DEADLINE, Database, Session, SessionFuture, acquire, ended, joined};
 use crate::error::Fault;
 
 impl Database {
@@ -21,7 +21,7 @@ impl Database {
     ) -> Result<(T, Session), StoreError>
     where
         T: Send + 'static,
-        F: for<'c> FnOnce(&'c mut Session) -> Work<'c, T> + Send + 'static,
+        F: for<'c> FnOnce(&'c mut Session) -> SessionFuture<'c, T> + Send + 'static,
     {
         let (pool, sql) = (Arc::clone(&self.workers), Arc::clone(&self.sql));
         let task = tokio::spawn(async move {
@@ -48,7 +48,7 @@ impl Database {
     ) -> Result<(T, Session), Fault>
     where
         T: Send + 'static,
-        F: for<'c> FnOnce(&'c mut Session) -> Work<'c, T> + Send + 'static,
+        F: for<'c> FnOnce(&'c mut Session) -> SessionFuture<'c, T> + Send + 'static,
     {
         let task = tokio::spawn(async move {
             let result = tokio::time::timeout(DEADLINE, work(&mut session)).await.unwrap_or(Err(Fault::TimedOut))?;
@@ -61,7 +61,7 @@ impl Database {
     pub(crate) async fn finish<T, F>(mut session: Session, operation: &'static str, work: F) -> Result<T, Fault>
     where
         T: Send + 'static,
-        F: for<'c> FnOnce(&'c mut Session) -> Work<'c, T> + Send + 'static,
+        F: for<'c> FnOnce(&'c mut Session) -> SessionFuture<'c, T> + Send + 'static,
     {
         let task = tokio::spawn(async move {
             let result = tokio::time::timeout(DEADLINE, ended(&mut session, work)).await;

@@ -8,8 +8,9 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
-use sqlx::{ConnectOptions as _, Connection as _};
+use sqlx::{ConnectOptions as _, Connection as _, PgPool, Postgres};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout_at;
 
@@ -26,9 +27,18 @@ const TRY_PAUSE: Duration = Duration::from_millis(50);
 const IDLE_MAX: Duration = Duration::from_mins(10);
 const AGE_MAX: Duration = Duration::from_mins(30);
 
+/// Where connections come from.
+#[derive(Debug)]
+pub(super) enum Pool {
+    /// Connections of our own.
+    Own(Own),
+    /// The caller's pool.
+    Callers(PgPool),
+}
+
 /// Up to so many connections to one server.
 #[derive(Debug)]
-pub(super) struct Pool {
+pub(super) struct Own {
     slots: Arc<Semaphore>,
     shared: Arc<Shared>,
     /// How long to wait for a free one, or for a server that is starting.
@@ -51,27 +61,60 @@ struct Idle {
 
 /// A connection in use. Dropped, it is closed; [`Self::give_back`] keeps it.
 #[derive(Debug)]
-pub(crate) struct Lent {
-    conn: PgConnection,
-    made: Instant,
-    shared: Arc<Shared>,
-    _slot: OwnedSemaphorePermit,
+pub(crate) struct Lent(Origin);
+
+#[derive(Debug)]
+enum Origin {
+    Own { conn: PgConnection, made: Instant, shared: Arc<Shared>, _slot: OwnedSemaphorePermit },
+    Callers(CallersConnection),
+}
+
+/// A connection of the caller's pool that goes back only when its work ended well.
+#[derive(Debug)]
+struct CallersConnection {
+    conn: PoolConnection<Postgres>,
+    ended_well: bool,
 }
 
 impl Pool {
     pub(super) fn new(max: usize, patience: Duration, options: PgConnectOptions, doubt: Doubt) -> Self {
         let shared = Shared { options: Mutex::new(options), idle: Mutex::default(), doubt };
-        Self { slots: Arc::new(Semaphore::new(max)), shared: Arc::new(shared), patience }
+        Self::Own(Own { slots: Arc::new(Semaphore::new(max)), shared: Arc::new(shared), patience })
     }
 
-    /// A connection: an idle one that is to be trusted, or a new one.
+    pub(super) fn of_callers(pool: PgPool) -> Self {
+        Self::Callers(pool)
+    }
+
     pub(super) async fn acquire(&self) -> Result<Lent, Fault> {
+        match self {
+            Self::Own(own) => own.acquire().await,
+            Self::Callers(pool) => {
+                let conn = pool.acquire().await?;
+                Ok(Lent(Origin::Callers(CallersConnection { conn, ended_well: false })))
+            }
+        }
+    }
+
+    /// From now on connections of our own are made to this server.
+    pub(super) fn move_to(&self, there: &PgConnectOptions) {
+        if let Self::Own(own) = self {
+            let mut options = lock(&own.shared.options);
+            let moved = options.clone().host(there.get_host()).port(there.get_port());
+            *options = moved.ssl_mode(there.get_ssl_mode());
+        }
+    }
+}
+
+impl Own {
+    /// A connection: an idle one that is to be trusted, or a new one.
+    async fn acquire(&self) -> Result<Lent, Fault> {
         let now = tokio::time::Instant::now();
         let (patience, deadline) = (now + self.patience, now + ACQUIRE_TIMEOUT);
         let Ok(Ok(slot)) = timeout_at(patience, Arc::clone(&self.slots).acquire_owned()).await else {
             return Err(sqlx::Error::PoolTimedOut.into());
         };
-        let lent = |conn, made| Lent { conn, made, shared: Arc::clone(&self.shared), _slot: slot };
+        let lent = |conn, made| Lent(Origin::Own { conn, made, shared: Arc::clone(&self.shared), _slot: slot });
         while let Some(Idle { mut conn, made, since }) = self.shared.newest() {
             if self.shared.doubt.trusts(since.elapsed()) || answers(&mut conn).await {
                 return Ok(lent(conn, made));
@@ -91,12 +134,6 @@ impl Pool {
             }
         }
     }
-
-    /// From now on connections are made to this server.
-    pub(super) fn move_to(&self, host: &str, port: u16) {
-        let mut options = lock(&self.shared.options);
-        *options = options.clone().host(host).port(port);
-    }
 }
 
 impl Shared {
@@ -111,8 +148,21 @@ impl Shared {
 impl Lent {
     /// Keeps it for the next one.
     pub(super) fn give_back(self) {
-        let Self { conn, made, shared, _slot } = self;
-        lock(&shared.idle).push(Idle { conn, made, since: Instant::now() });
+        match self.0 {
+            Origin::Own { conn, made, shared, _slot } => {
+                lock(&shared.idle).push(Idle { conn, made, since: Instant::now() });
+            }
+            Origin::Callers(mut lent) => lent.ended_well = true,
+        }
+    }
+}
+
+impl Drop for CallersConnection {
+    fn drop(&mut self) {
+        if !self.ended_well {
+            // It may be inside a transaction of ours: nobody else must get it.
+            self.conn.close_on_drop();
+        }
     }
 }
 
@@ -120,13 +170,19 @@ impl Deref for Lent {
     type Target = PgConnection;
 
     fn deref(&self) -> &PgConnection {
-        &self.conn
+        match &self.0 {
+            Origin::Own { conn, .. } => conn,
+            Origin::Callers(lent) => &lent.conn,
+        }
     }
 }
 
 impl DerefMut for Lent {
     fn deref_mut(&mut self) -> &mut PgConnection {
-        &mut self.conn
+        match &mut self.0 {
+            Origin::Own { conn, .. } => conn,
+            Origin::Callers(lent) => &mut lent.conn,
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use crate::error::Fault;
 const EXPECTED: &str = include_str!("../../migrations/columns.txt");
 
 /// The rows of `meta` that the migration made, beside the version.
-const META: [&str; 7] = ["lanes", "leaves", "segment", "system_identifier", "timeline", "database", "servers"];
+const META: [&str; 7] = ["lanes", "partitions", "segment", "system_identifier", "timeline", "database", "servers"];
 
 /// Fails when a table of ours is not what the migration made; names every difference.
 pub(crate) async fn check(db: &Database, schema: &str) -> Result<(), StoreError> {
@@ -24,7 +24,7 @@ pub(crate) async fn check(db: &Database, schema: &str) -> Result<(), StoreError>
             Box::pin(async move { Ok((columns(session, &schema).await?, meta(session).await?)) })
         })
         .await?;
-    let expected = EXPECTED.replace("{leaves}", meta.get("leaves").map_or("?", String::as_str));
+    let expected = EXPECTED.replace("{partitions}", meta.get("partitions").map_or("?", String::as_str));
     let mut differences = differences(&parse(&expected), &there);
     let missing = META.iter().filter(|name| !meta.contains_key(**name));
     differences.extend(missing.map(|name| format!("meta has no row {name}")));
@@ -90,12 +90,12 @@ mod tests {
 
     #[test]
     fn every_difference_is_named_and_tables_of_others_are_left_alone() {
-        let expected = parse("a.x int not null\na.y text\nb.z text\nr 4 leaves\n");
+        let expected = parse("a.x int not null\na.y text\nb.z text\nr 4 partitions\n");
         let check = |there: &str| differences(&expected, &parse(there)).join("; ");
-        assert_eq!(check("a.x int not null\na.y text\nb.z text\nr 4 leaves\nmine.q int\n"), "");
+        assert_eq!(check("a.x int not null\na.y text\nb.z text\nr 4 partitions\nmine.q int\n"), "");
         assert_eq!(
-            check("a.x bigint\na.w text\nr 3 leaves\n"),
-            "a.x is bigint, not int not null; a.y is missing; table b is missing; r is 3 leaves, not 4 leaves; \
+            check("a.x bigint\na.w text\nr 3 partitions\n"),
+            "a.x is bigint, not int not null; a.y is missing; table b is missing; r is 3 partitions, not 4 partitions; \
              a.w text was added"
         );
     }

@@ -11,7 +11,7 @@ use super::receipts::Receipts;
 use super::unsettled::{Unsettled, parse_ranges};
 use crate::clock::Time;
 use crate::database::Session;
-use crate::schema::Ring;
+use crate::schema::Partitioning;
 use crate::sql::array;
 
 /// One lane's row, about to be written.
@@ -42,7 +42,7 @@ pub(super) struct Writer {
     pub(super) route: String,
     pub(super) boot: String,
     pub(super) clock: Option<Time>,
-    pub(super) ring: Ring,
+    pub(super) partitioning: Partitioning,
     /// When the server was started that positions were read from.
     pub(super) started: Option<Time>,
 }
@@ -72,8 +72,8 @@ pub(super) async fn save(
         .bind(writer.route.clone())
         .bind(writer.boot.clone())
         .bind(writer.clock)
-        .bind(writer.ring.segment)
-        .bind(writer.ring.leaves)
+        .bind(writer.partitioning.segment)
+        .bind(writer.partitioning.partitions)
         .bind(column(checkpoints, |c| c.lane))
         .bind(column(checkpoints, |c| c.term))
         .bind(column(checkpoints, |c| c.position.hwm))
@@ -86,11 +86,13 @@ pub(super) async fn save(
         .bind(column(checkpoints, |c| c.counts.filtered))
         .bind(column(checkpoints, |c| c.counts.parked))
         .bind(column(checkpoints, |c| c.counts.recovered))
+        .bind(column(checkpoints, |c| c.counts.replayed))
         .bind(receipts.lanes)
         .bind(receipts.firsts)
         .bind(receipts.lasts)
         .bind(receipts.ranges)
         .bind(receipts.coordinates)
+        .bind(receipts.replays)
         .bind(writer.started)
         .fetch_all(&mut *session.conn)
         .await?;
@@ -114,6 +116,7 @@ pub(super) fn lane(row: &PgRow) -> Result<(Lane, Vec<(i64, i64)>), sqlx::Error> 
         filtered: row.try_get("filtered")?,
         parked: row.try_get("parked")?,
         recovered: row.try_get("recovered")?,
+        replayed: row.try_get("replayed")?,
     };
     let text: &str = row.try_get("unsettled")?;
     let ranges = parse_ranges(text).ok_or_else(|| sqlx::Error::Decode(format!("{text:?} are no ranges").into()))?;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use postroom_core::{Failure, HandlerError, OnDead, OnFailure, RouteDefinition, Verdict};
+use postroom_core::{Failure, HandlerError, OnDead, OnFailure, RouteSpec, Verdict};
 use serde_json::json;
 use sqlx::Row as _;
 
@@ -32,7 +32,7 @@ pub(super) struct Failed {
 impl Failed {
     /// The failure in a verdict.
     pub(super) fn of(
-        route: &RouteDefinition,
+        route: &RouteSpec,
         verdict: Verdict,
         handle: i64,
         lane: i16,
@@ -45,7 +45,7 @@ impl Failed {
                 let blocks = route.on_failure == OnFailure::Block;
                 Self { handle, lane, key, state: "retrying", after: Some(span(after)), attempts, failure, blocks, took }
             }
-            Verdict::Dead { attempts, failure } => {
+            Verdict::Dead { attempts, failure, .. } => {
                 let blocks = route.on_dead == OnDead::Hold;
                 Self { handle, lane, key, state: "dead", after: None, attempts, failure, blocks, took }
             }
@@ -76,6 +76,8 @@ struct Row {
     blocks: bool,
     round: i32,
     dead: bool,
+    /// Replay that made it due.
+    replay: Option<String>,
 }
 
 /// Writes failures of first deliveries and of parked ones; returns the keys that may go on.
@@ -133,7 +135,7 @@ async fn park(session: &mut Session, route: &str, failed: &[Failed], now: i64) -
         let Some(failed) = failed.iter().find(|f| f.handle == seq) else { continue };
         let (key, blocks) = (failed.key.clone(), failed.blocks && failed.key.is_some());
         let (handle, round) = (row.try_get("handle")?, row.try_get("round")?);
-        parked.insert(seq, Row { handle, seq, key, blocks, round, dead: false });
+        parked.insert(seq, Row { handle, seq, key, blocks, round, dead: false, replay: None });
     }
     Ok(parked)
 }
@@ -168,6 +170,7 @@ async fn park_again(session: &mut Session, failed: &[Failed], now: i64) -> Resul
                 blocks: row.try_get("blocks")?,
                 round: row.try_get("round")?,
                 dead: row.try_get("dead")?,
+                replay: row.try_get("replayed_by")?,
             },
         );
     }
@@ -204,6 +207,7 @@ async fn attempts(
         .bind(of_rows(&tried, |f, _| stored(&f.failure.error)))
         .bind(of_rows(&tried, |f, _| i64::try_from(f.took.as_millis()).unwrap_or(i64::MAX)))
         .bind(of_rows(&tried, |f, _| handlers(&f.failure)))
+        .bind(of_rows(&tried, |_, row| row.replay.clone()))
         .execute(&mut *session.conn)
         .await?;
     Ok(())

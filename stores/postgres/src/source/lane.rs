@@ -7,7 +7,7 @@ use postroom_core::{Filter, LaneTerm};
 
 use super::position::Position;
 use super::read::Brought;
-use super::tail::Seen;
+use super::shared_reads::ReadSnapshot;
 use super::unsettled::Unsettled;
 use super::verify::Counted;
 use crate::events::Logged;
@@ -24,6 +24,7 @@ pub(super) struct Counts {
     pub(super) filtered: i64,
     pub(super) parked: i64,
     pub(super) recovered: i64,
+    pub(super) replayed: i64,
 }
 
 impl Counts {
@@ -47,6 +48,7 @@ impl Counts {
         self.filtered += more.filtered;
         self.parked += more.parked;
         self.recovered += more.recovered;
+        self.replayed += more.replayed;
     }
 }
 
@@ -60,7 +62,7 @@ pub(super) struct Lane {
     pub(super) unsettled: Unsettled,
     /// The last row read in its turn, whatever became of it.
     last: Option<i64>,
-    /// Seen before and in nobody's hands: a former owner's, or given back. They go before everything else.
+    /// Rows that were read before and that nobody is sending: a former owner's, or given back. They go before everything else.
     pub(super) again: BTreeMap<i64, Logged>,
     /// Read and not handed out yet, in order.
     pub(super) ready: VecDeque<Logged>,
@@ -71,7 +73,7 @@ pub(super) struct Lane {
     /// Whether the current take has read all there was.
     pub(super) complete: bool,
     /// In which snapshot everything was seen, if the last read brought everything.
-    pub(super) seen: Option<Seen>,
+    pub(super) seen: Option<ReadSnapshot>,
     /// Whether what was read last was read before this take began, ahead of it or for another route.
     pub(super) shared: bool,
     /// Since when counts differ from what is written.
@@ -80,9 +82,9 @@ pub(super) struct Lane {
     pub(super) counted: Option<Counted>,
 }
 
-/// An event to be put aside.
+/// An event to be parked.
 #[derive(Debug)]
-pub(super) struct Aside {
+pub(super) struct Parked {
     pub(super) lane: i16,
     pub(super) seq: i64,
     pub(super) key: Option<String>,
@@ -90,9 +92,9 @@ pub(super) struct Aside {
     pub(super) due: Option<i64>,
 }
 
-/// What a route wants of what is read.
+/// Filter of a route for the rows that are read.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wish<'w> {
+pub(super) struct RouteFilter<'w> {
     pub(super) filter: &'w Filter,
     /// What was appended before is not for this route.
     pub(super) start_at: Option<i64>,
@@ -128,28 +130,28 @@ impl Lane {
     }
 
     /// Moves the position by what was read and sorts the rows: unwanted ones are counted, delayed ones returned to be put
-    /// aside, the others wait to be handed out.
-    pub(super) fn apply(&mut self, brought: Brought, wish: Wish<'_>) -> Vec<Aside> {
+    /// parked, the others wait to be handed out.
+    pub(super) fn apply(&mut self, brought: Brought, filter: RouteFilter<'_>) -> Vec<Parked> {
         let Brought { position, rows, late, complete, .. } = brought;
         (self.position, self.complete) = (position, complete);
         if rows.is_empty() {
             return Vec::new();
         }
-        self.unwritten_since.get_or_insert(wish.now);
-        let mut aside = Vec::new();
+        self.unwritten_since.get_or_insert(filter.now);
+        let mut parked = Vec::new();
         for (place, row) in rows.into_iter().enumerate() {
             let (seq, is_late) = (row.seq, place < late);
             self.counts.seen += 1;
             let event = &row.event;
-            let wanted = wish.start_at.is_none_or(|start| row.appended_at >= start) && wish.filter.matches(event);
-            let delayed = event.available_at.map(crate::clock::micros).filter(|at| *at > wish.now);
+            let wanted = filter.start_at.is_none_or(|start| row.appended_at >= start) && filter.filter.matches(event);
+            let delayed = event.available_at.map(crate::clock::micros).filter(|at| *at > filter.now);
             if !wanted || delayed.is_some() {
                 if is_late {
                     self.unsettled.part(seq);
                 }
                 if let (true, Some(at)) = (wanted, delayed) {
                     self.counts.parked += 1;
-                    aside.push(Aside {
+                    parked.push(Parked {
                         lane: self.number,
                         seq,
                         key: event.ordering_key().map(str::to_owned),
@@ -170,15 +172,15 @@ impl Lane {
                 self.last = Some(seq);
             }
         }
-        aside
+        parked
     }
 
     /// Takes an event that must wait behind an earlier one of its key out of what is unsettled.
-    pub(super) fn put_aside(&mut self, row: &Logged, now: i64) -> Aside {
+    pub(super) fn park(&mut self, row: &Logged, now: i64) -> Parked {
         self.unsettled.remove(row.seq);
         self.counts.parked += 1;
         self.unwritten_since.get_or_insert(now);
-        Aside { lane: self.number, seq: row.seq, key: row.event.ordering_key().map(str::to_owned), due: None }
+        Parked { lane: self.number, seq: row.seq, key: row.event.ordering_key().map(str::to_owned), due: None }
     }
 
     /// Whether the table must be asked before an event of this key goes out.
@@ -214,15 +216,15 @@ fn hash(key: &str) -> u64 {
     hasher.finish()
 }
 
-/// An event in the engine's hands.
+/// Event that the engine is delivering.
 #[derive(Debug)]
-pub(super) struct Out {
+pub(super) struct InFlight {
     pub(super) lane: i16,
     /// A first delivery, to be given back as it is; `None` for one that stands in the table.
     pub(super) row: Option<Logged>,
 }
 
-impl Out {
+impl InFlight {
     /// The key whose order it keeps, for a first delivery.
     pub(super) fn key(&self) -> Option<&str> {
         self.row.as_ref().and_then(|row| row.event.ordering_key())

@@ -1,24 +1,24 @@
 //! One route of this store as one relay sees it.
 //!
 //! Positions live in memory while the relay owns their lanes, and in checkpoints. Reading forward changes memory only; every
-//! change that puts an event aside or ends it is written together with the lane's position. When an answer is lost, so are the lanes: they are taken again from what is written.
+//! change that parks an event or ends it is written together with the lane's position. When an answer is lost, so are the lanes: they are taken again from what is written.
 
-mod aside;
+mod batch;
+mod change_probe;
 mod checkpoint;
 mod failures;
-mod forward;
-mod hand;
 mod lane;
-mod own;
+mod ownership;
+mod ownership_snapshot;
+mod park;
 mod partitions;
 pub(crate) mod position;
-mod pulse;
 pub(crate) mod read;
+mod read_ahead;
 mod receipts;
 mod settle;
-mod standing;
+mod shared_reads;
 mod sweep;
-mod tail;
 mod take;
 pub(crate) mod unsettled;
 mod verify;
@@ -31,8 +31,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use foldhash::HashMap;
 use postroom_core::{
-    Budget, Delivery, Ear, LaneTerm, Lease, RelayIdentity, RouteDefinition, RouteHealth, Settlement, Source, Standing,
-    StoreError, Take,
+    Budget, Delivery, Failure, LaneTerm, Lease, Notified, Ownership, RelayIdentity, RouteHealth, RouteSpec, Settlement,
+    Source, StoreError, Take, disabled_by,
 };
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
@@ -41,13 +41,13 @@ use crate::database::joined;
 use crate::error::Fault;
 use crate::events::COLUMNS;
 use crate::store::Inner;
-use crate::{identity, routes};
+use crate::{admin, identity, routes};
+pub(crate) use change_probe::ChangeProbe;
 use checkpoint::Writer;
-use lane::{Lane, Out};
+use lane::{InFlight, Lane};
+use ownership_snapshot::Server;
 use partitions::Partitions;
-pub(crate) use pulse::Pulse;
-use standing::Server;
-pub(crate) use tail::Tail;
+pub(crate) use shared_reads::Tail;
 use watch::Watch;
 
 /// How long a renewal waits for a take to look whether counts differ.
@@ -59,7 +59,7 @@ pub(crate) struct PostgresSource(Arc<Shared>);
 struct Shared {
     inner: Arc<Inner>,
     relay: RelayIdentity,
-    route: Arc<RouteDefinition>,
+    route: Arc<RouteSpec>,
     state: Arc<Mutex<State>>,
     /// Held by whoever writes positions, always taken after `state`.
     writing: Arc<Mutex<()>>,
@@ -92,9 +92,9 @@ struct State {
     sweeping: Option<sweep::Sweeping>,
     lanes: BTreeMap<i16, Lane>,
     /// In the engine's hands: positive handles are numbers of the log, negative ones parked rows.
-    out: HashMap<i64, Out>,
+    out: HashMap<i64, InFlight>,
     /// On the way into the engine's hands: a caller that does not wait for its take leaves them here.
-    handing: Vec<(i64, Out)>,
+    outgoing: Vec<(i64, InFlight)>,
     /// Ownerships that ended and of which the engine has not been told.
     lost: Vec<LaneTerm>,
     /// What was appended before is not for this route.
@@ -102,7 +102,7 @@ struct State {
     /// Which server was read.
     server: Option<Server>,
     /// Set when the last look found nothing.
-    quiet: Option<Arc<pulse::Quiet>>,
+    quiet: Option<Arc<change_probe::IdleSnapshot>>,
     /// Something must not be: nothing moves.
     halted: Option<String>,
     /// The time of the last look.
@@ -111,7 +111,7 @@ struct State {
     end: i64,
     /// Whether the last window brought too little for another one.
     sparse: bool,
-    /// When the first of what this take put aside becomes due.
+    /// When the first of what this take parked becomes due.
     parked_due: Option<i64>,
     verification: verify::Verification,
     /// Which lane goes first; moves on with every take, so that none starves.
@@ -120,7 +120,7 @@ struct State {
 
 /// A read on its way. Nothing else reads its lanes meanwhile, so what it brings goes on where they are.
 struct Reading {
-    begun: tail::Begun,
+    begun: shared_reads::Begun,
     /// Its lanes, and under which terms they were ours.
     terms: BTreeMap<i16, i64>,
     partitions: Partitions,
@@ -152,11 +152,11 @@ impl State {
 
 impl PostgresSource {
     /// A source of a route that is registered and joined.
-    pub(crate) fn new(inner: Arc<Inner>, relay: RelayIdentity, route: RouteDefinition) -> Self {
+    pub(crate) fn new(inner: Arc<Inner>, relay: RelayIdentity, route: RouteSpec) -> Self {
         let sql = &inner.db.sql;
         let made = |text: &str| Arc::from(sql.made(&text.replace("{columns}", COLUMNS)));
         let texts = Texts { again: made(include_str!("../sql/again.sql")), due: made(include_str!("../sql/due.sql")) };
-        inner.pulse.listen(&route.name);
+        inner.change_probe.listen(&route.name);
         let (route, state, writing) = (Arc::new(route), Arc::default(), Arc::default());
         let (terms, outcomes, differs) = (SyncMutex::default(), SyncMutex::default(), SyncMutex::default());
         Self(Arc::new(Shared { inner, relay, route, state, writing, outcomes, terms, differs, texts }))
@@ -169,7 +169,7 @@ impl Shared {
             route: self.route.name.clone(),
             boot: self.relay.boot.clone(),
             clock: self.inner.clock(),
-            ring: self.inner.ring,
+            partitioning: *self.inner.partitioning,
             started: state.server.map(|server| server.started()),
         }
     }
@@ -202,7 +202,7 @@ impl Shared {
             left_out.remove(&number);
         }
         state.out.retain(|_, out| out.lane != number);
-        state.handing.retain(|(_, out)| out.lane != number);
+        state.outgoing.retain(|(_, out)| out.lane != number);
         state.lanes.remove(&number)
     }
 
@@ -242,8 +242,8 @@ impl Source for PostgresSource {
         // Only now are they in the engine's hands: what a caller did not wait for is handed out again.
         if !found.deliveries.is_empty() {
             let mut state = self.0.state.lock().await;
-            let handing = std::mem::take(&mut state.handing);
-            state.out.extend(handing);
+            let outgoing = std::mem::take(&mut state.outgoing);
+            state.out.extend(outgoing);
             let kept = |d: &Delivery| state.out.contains_key(&d.handle);
             if !found.deliveries.iter().all(kept) {
                 let deliveries = found.deliveries.iter().filter(|d| kept(d)).cloned().collect();
@@ -253,7 +253,7 @@ impl Source for PostgresSource {
         Ok(found)
     }
 
-    async fn settle(&self, settlements: &[Settlement]) -> Result<Standing, StoreError> {
+    async fn settle(&self, settlements: &[Settlement]) -> Result<Ownership, StoreError> {
         let (shared, settlements) = (Arc::clone(&self.0), settlements.to_vec());
         joined(tokio::spawn(async move { shared.settle(settlements).await }).await, "settle")?
     }
@@ -274,21 +274,21 @@ impl Source for PostgresSource {
                         identity::verify(session, &place).await?;
                     }
                     routes::heartbeat(session, &relay, &route.name, &health, clock).await?;
-                    standing::look(session, &route.name, clock).await
+                    ownership_snapshot::look(session, &route.name, clock).await
                 })
             })
             .await?;
         let boot = self.0.relay.boot.as_str();
         let ours = |lane: i16, term: i64| found.lanes.iter().any(|row| row.is(lane, boot, term));
         let lost = terms.iter().filter(|(lane, term)| !ours(**lane, **term));
-        let standing = Standing {
+        let ownership = Ownership {
             paused: found.paused,
             lanes: terms.iter().filter(|(lane, term)| ours(**lane, **term)).count(),
             lost: lost.map(|(lane, term)| LaneTerm { lane: lane.unsigned_abs().into(), term: *term }).collect(),
             differs: self.0.differs().await,
-            ..Standing::default()
+            ..Ownership::default()
         };
-        Ok(Lease { valid_for: self.0.relay.lease, standing })
+        Ok(Lease { valid_for: self.0.relay.lease, ownership, probe_asked: found.probe_at.map(crate::clock::timestamp) })
     }
 
     async fn release(&self) -> Result<(), StoreError> {
@@ -296,8 +296,17 @@ impl Source for PostgresSource {
         joined(tokio::spawn(async move { shared.release().await }).await, "release")?
     }
 
-    fn ear(&self) -> Ear {
-        self.0.inner.wake.listen()
+    async fn disable(&self, failure: &Failure) -> Result<(), StoreError> {
+        let log = admin::PostgresLog(Arc::clone(&self.0.inner));
+        postroom_admin::routes::pause(&log, &self.0.route.name, &disabled_by(failure)).await.map(drop)
+    }
+
+    async fn is_drained(&self) -> Result<bool, StoreError> {
+        admin::routes::is_drained(&self.0.inner, &self.0.route.name).await
+    }
+
+    fn notified(&self) -> Notified {
+        self.0.inner.wake.notified()
     }
 
     fn watch(&self, every: Duration) -> bool {

@@ -5,7 +5,7 @@
 //! it has ended, and its greatest numbers lie below all that the reader may still have to read.
 //!
 //! That knowledge holds while the reader follows the log segment by segment. Segments are counted from the epoch, never modulo
-//! the number of partitions: a reader that paused for a whole turn of the ring must not take the partition that is current now
+//! the number of partitions: a reader that paused for a whole turn of the partitions must not take the partition that is current now
 //! for the one that it knew. A read that does not follow the last one within a segment is good only if it left nothing out.
 //!
 //! A clock that jumps ahead and back between two reads shows in neither. So the partitions left out are looked at again every
@@ -15,8 +15,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use super::position::{Position, Snapshot};
 use postroom_core::faults::{self, Fault};
+
+use super::position::{Position, Snapshot};
 
 /// How often the partitions that are left out are looked at again, at least; more often where segments are shorter.
 const CHECK_EVERY: Duration = Duration::from_mins(1);
@@ -67,7 +68,7 @@ impl Partitions {
 
     /// Whether a read in this segment follows the last one: nothing can have been appended to a partition that is not near.
     pub(super) fn follows(&self, segment: i64) -> bool {
-        if faults::is(Fault::SegmentsByPlace) {
+        if faults::is(Fault::SegmentsModuloPartitions) {
             let count = i64::from(self.count);
             return self.segment.is_none_or(|last| [0, 1, count - 1].contains(&(segment - last).rem_euclid(count)));
         }
@@ -123,7 +124,7 @@ impl Partitions {
     pub(super) fn check_is_due(&self) -> bool {
         !self.left_out.is_empty()
             && self.left_out_at.elapsed() >= self.check_every
-            && !faults::is(Fault::SegmentsByPlace)
+            && !faults::is(Fault::SegmentsModuloPartitions)
     }
 
     /// The partitions that were left out, with the greatest numbers that were known of them.
@@ -183,7 +184,7 @@ mod tests {
     fn a_read_after_any_number_of_segments_without_one_is_not_taken_for_complete() {
         let partitions = left_out(600);
         for gap in 2..20 {
-            assert!(!partitions.covered(600 + gap), "{gap} segments later, {} in the ring", gap % 6);
+            assert!(!partitions.covered(600 + gap), "{gap} segments later, {} partitions", gap % 6);
             assert!(!partitions.covered(600 - gap), "{gap} segments earlier");
         }
         for near in 599..=601 {

@@ -12,7 +12,7 @@ use crate::clock::Time;
 use crate::database::Session;
 use crate::error::Fault;
 use crate::events::{COLUMNS, Logged};
-use crate::schema::Ring;
+use crate::schema::Partitioning;
 use crate::sql::Sql;
 
 /// Most late rows of one read, of all lanes together; the statement asks for one more.
@@ -32,7 +32,7 @@ pub(crate) struct Question {
     pub(crate) clock: Option<Time>,
     /// A number that had been drawn before the read began.
     pub(crate) drawn: i64,
-    pub(crate) ring: Ring,
+    pub(crate) partitioning: Partitioning,
 }
 
 /// Some lanes that are about equally far and all far from the end, to be read together up to one number.
@@ -141,7 +141,7 @@ pub(crate) async fn read(
         .bind(question.rows)
         .bind(question.inline)
         .bind(question.clock)
-        .bind(question.ring.segment);
+        .bind(question.partitioning.segment);
     if let Some(Window { lanes, above, upto }) = &question.window {
         let mut hwms = vec![None; usize::from(lanes.iter().max().map_or(0, |lane| lane.unsigned_abs())) + 1];
         for (lane, position) in question.lanes.iter().filter(|(lane, _)| lanes.contains(lane)) {
@@ -149,7 +149,7 @@ pub(crate) async fn read(
         }
         statement = statement.bind(lanes.clone()).bind(above).bind(upto).bind(hwms);
     }
-    let mut found = Found::new(question);
+    let mut found = ReadResult::new(question);
     let mut rows = statement.fetch(&mut *session.conn);
     // Each as it comes: the server goes on meanwhile, and nothing is held twice.
     while let Some(row) = rows.try_next().await? {
@@ -167,15 +167,15 @@ struct Lane {
     swept: Option<i64>,
 }
 
-/// What a read has found so far.
-struct Found {
+/// Rows and snapshot of a read.
+struct ReadResult {
     lanes: BTreeMap<i16, (i64, Lane)>,
     snapshot: Option<Snapshot>,
     segment: i64,
     started: i64,
 }
 
-impl Found {
+impl ReadResult {
     fn new(question: &Question) -> Self {
         let lanes = question.lanes.iter().map(|(lane, position)| (*lane, (position.hwm, Lane::default()))).collect();
         Self { lanes, snapshot: None, segment: 0, started: 0 }

@@ -11,6 +11,8 @@ pub(super) struct Arrived {
     pub(super) words: Option<String>,
     /// Whether it follows the one before it without another seen row of the lane in between: then they share a range.
     pub(super) follows: bool,
+    /// Replay that sent it.
+    pub(super) replay: Option<String>,
 }
 
 /// Receipts, column by column: first and last number of each, its ranges, and the destination's words by number.
@@ -21,12 +23,13 @@ pub(super) struct Receipts {
     pub(super) lasts: Vec<i64>,
     pub(super) ranges: Vec<String>,
     pub(super) coordinates: Vec<Option<String>>,
+    pub(super) replays: Vec<Option<String>>,
 }
 
 impl Receipts {
-    /// Adds numbers of one lane that got through, in order.
+    /// Adds numbers of one lane that got through, in order, all of them by themselves or sent by one replay.
     pub(super) fn add(&mut self, lane: i16, numbers: &[(i64, &Arrived)]) {
-        let (Some((first, _)), Some((last, _))) = (numbers.first(), numbers.last()) else { return };
+        let (Some((first, arrived)), Some((last, _))) = (numbers.first(), numbers.last()) else { return };
         let mut ranges: Vec<(i64, i64)> = Vec::new();
         let mut words = Map::new();
         for (number, arrived) in numbers {
@@ -43,6 +46,7 @@ impl Receipts {
         self.firsts.push(*first);
         self.lasts.push(*last);
         self.ranges.push(format!("{{{}}}", ranges.join(",")));
+        self.replays.push(arrived.replay.clone());
         self.coordinates.push((!words.is_empty()).then(|| Value::Object(words).to_string()));
     }
 }
@@ -53,8 +57,8 @@ mod tests {
 
     #[test]
     fn what_follows_without_a_gap_is_one_range() {
-        let arrived = |follows| Arrived { words: None, follows };
-        let said = Arrived { words: Some("here@1".to_owned()), follows: false };
+        let arrived = |follows| Arrived { words: None, follows, replay: None };
+        let said = Arrived { words: Some("here@1".to_owned()), follows: false, replay: None };
         let mut receipts = Receipts::default();
         receipts.add(3, &[(5, &arrived(false)), (21, &arrived(true)), (37, &arrived(false)), (53, &said)]);
         assert_eq!(receipts.ranges, ["{[5,21],[37,37],[53,53]}"]);

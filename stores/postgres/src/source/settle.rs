@@ -10,12 +10,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
 
 use postroom_core::faults::{self, Fault as Old};
-use postroom_core::{Settlement, Standing, StoreError, Verdict};
+use postroom_core::{Ownership, Settlement, StoreError, Verdict};
 use sqlx::Row as _;
 
 use super::checkpoint::{self, Checkpoint, Saved, Writer};
 use super::failures::{self, Failed, Returned};
-use super::lane::{Counts, Lane, Out};
+use super::lane::{Counts, InFlight, Lane};
 use super::receipts::{Arrived, Receipts};
 use super::{Shared, State};
 use crate::clock::Time;
@@ -29,9 +29,9 @@ pub(crate) const RECEIPT_SPAN: i64 = 100_000;
 /// Numbers of a lane that got through.
 type Through = Vec<(i64, Arrived)>;
 
-/// What one settle has to write.
+/// Rows that a settle writes.
 #[derive(Debug, Default)]
-struct Work {
+struct SettleBatch {
     lanes: BTreeMap<i16, Draft>,
     /// First deliveries that got through, per lane.
     through: BTreeMap<i16, Through>,
@@ -110,7 +110,7 @@ pub(super) struct Fenced {
 }
 
 impl Shared {
-    pub(super) async fn settle(&self, settlements: Vec<Settlement>) -> Result<Standing, StoreError> {
+    pub(super) async fn settle(&self, settlements: Vec<Settlement>) -> Result<Ownership, StoreError> {
         let mut state = Arc::clone(&self.state).lock_owned().await;
         // Before anything is sorted: a settle whose caller did not wait for it may still be on its way, and what it
         // writes is part of the counts that this one goes on from.
@@ -140,11 +140,11 @@ impl Shared {
         }
         lost.retain(|lane| !state.lost.contains(lane));
         lost.append(&mut state.lost);
-        Ok(Standing { paused, lanes: state.lanes.len(), lost, ..Standing::default() })
+        Ok(Ownership { paused, lanes: state.lanes.len(), lost, ..Ownership::default() })
     }
 
     /// Writes a settle, and leaves what it means for memory to be absorbed. Says whether the route is paused.
-    async fn write_settle(&self, writer: Writer, handles: Vec<i64>, work: Work) -> Result<bool, StoreError> {
+    async fn write_settle(&self, writer: Writer, handles: Vec<i64>, work: SettleBatch) -> Result<bool, StoreError> {
         let blocking: Vec<(i16, String)> = work.fresh.iter().filter_map(Failed::blocking).collect();
         let writes = work.changes_deliveries();
         let kind = if writes { Kind::Transaction } else { Kind::Statements };
@@ -209,8 +209,8 @@ impl Shared {
                 lane.blocks(&key);
             }
         }
-        for Out { lane, row } in outs {
-            // Still unsettled: it came back.
+        for InFlight { lane, row } in outs {
+            // ServerFingerprint unsettled: it came back.
             if let (Some(row), Some(lane)) = (row, state.lanes.get_mut(&lane))
                 && lane.unsettled.contains(row.seq)
             {
@@ -220,8 +220,8 @@ impl Shared {
     }
 
     /// Sorts the verdicts into what has to be written.
-    fn sort(&self, state: &State, mut ours: Vec<(i16, Settlement)>) -> Work {
-        let mut work = Work::default();
+    fn sort(&self, state: &State, mut ours: Vec<(i16, Settlement)>) -> SettleBatch {
+        let mut work = SettleBatch::default();
         let mut blocked: BTreeSet<String> = BTreeSet::new();
         // What failed goes before what is given back: the one may have to wait behind the other.
         ours.sort_by_key(|(_, settlement)| (settlement.verdict == Verdict::Returned, settlement.handle));
@@ -232,15 +232,15 @@ impl Shared {
             if handle > 0 && (lane.settled.last() == Some(&handle) || !owned.unsettled.contains(handle)) {
                 continue;
             }
-            let key = || state.out.get(&handle).and_then(Out::key).map(str::to_owned);
+            let key = || state.out.get(&handle).and_then(InFlight::key).map(str::to_owned);
             match verdict {
                 Verdict::Delivered(receipt) if handle > 0 => {
                     lane.settle(handle, |counts| counts.delivered += 1);
                     let through = work.through.entry(number).or_default();
                     let follows = through.last().is_some_and(|(before, _)| owned.unsettled.follows(handle, *before));
-                    through.push((handle, Arrived { words: receipt.0.map(String::from), follows }));
+                    through.push((handle, Arrived { words: receipt.place.map(String::from), follows, replay: None }));
                 }
-                Verdict::Delivered(receipt) => drop(work.recovered.insert(-handle, receipt.0.map(String::from))),
+                Verdict::Delivered(receipt) => drop(work.recovered.insert(-handle, receipt.place.map(String::from))),
                 Verdict::Returned => {
                     let Some(key) = key().filter(|_| handle > 0) else { continue };
                     if owned.may_block(Some(&key)) || blocked.contains(&key) {
@@ -263,7 +263,7 @@ impl Shared {
     }
 }
 
-impl Work {
+impl SettleBatch {
     fn checkpoints(&self) -> Vec<Checkpoint> {
         self.lanes.values().map(Draft::row).collect()
     }
@@ -274,14 +274,14 @@ impl Work {
 }
 
 /// Writes lanes of which everything got through.
-async fn through(session: &mut Session, writer: &Writer, work: Work) -> Result<Done, Fault> {
+async fn through(session: &mut Session, writer: &Writer, work: SettleBatch) -> Result<Done, Fault> {
     let checkpoints = work.checkpoints();
     let written = checkpoint::save(session, writer, &checkpoints, receipts(&work.through)).await?;
     Ok(Done { lanes: work.lanes, written })
 }
 
 /// Writes lanes with what failed or came back, as long as they are ours.
-async fn with_deliveries(session: &mut Session, writer: &Writer, mut work: Work) -> Result<Done, Fault> {
+async fn with_deliveries(session: &mut Session, writer: &Writer, mut work: SettleBatch) -> Result<Done, Fault> {
     let fenced = fence(session, writer, &work.checkpoints()).await?;
     let (route, now) = (writer.route.as_str(), fenced.now);
     work.through.retain(|lane, _| fenced.lanes.contains(lane));
@@ -310,7 +310,7 @@ async fn with_deliveries(session: &mut Session, writer: &Writer, mut work: Work)
 }
 
 /// Removes parked rows that got through; returns the keys that may go on.
-async fn recovered(session: &mut Session, fenced: &Fenced, work: &mut Work) -> Result<BTreeSet<String>, Fault> {
+async fn recovered(session: &mut Session, fenced: &Fenced, work: &mut SettleBatch) -> Result<BTreeSet<String>, Fault> {
     let mut free = BTreeSet::new();
     if work.recovered.is_empty() {
         return Ok(free);
@@ -321,9 +321,11 @@ async fn recovered(session: &mut Session, fenced: &Fenced, work: &mut Work) -> R
     for row in &statement.fetch_all(&mut *session.conn).await? {
         let (handle, number, seq): (i64, i16, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
         let words = work.recovered.get(&handle).cloned().flatten();
-        work.through.entry(number).or_default().push((seq, Arrived { words, follows: false }));
-        if let (false, Some(lane)) = (row.try_get("replay")?, work.lanes.get_mut(&number)) {
-            lane.count(|counts| counts.recovered += 1);
+        let replay: Option<String> = row.try_get("replayed_by")?;
+        work.through.entry(number).or_default().push((seq, Arrived { words, follows: false, replay }));
+        let is_replay: bool = row.try_get("replay")?;
+        if let Some(lane) = work.lanes.get_mut(&number) {
+            lane.count(|counts| *(if is_replay { &mut counts.replayed } else { &mut counts.recovered }) += 1);
         }
         if let (true, Some(key)) = (row.try_get("blocks")?, row.try_get("key")?) {
             free.insert(key);
@@ -353,15 +355,16 @@ pub(super) async fn fence(session: &mut Session, writer: &Writer, lanes: &[Check
     Ok(fenced)
 }
 
-/// One receipt per lane and stretch of numbers.
+/// One receipt per lane, replay and stretch of numbers.
 fn receipts(through: &BTreeMap<i16, Through>) -> Receipts {
     let mut receipts = Receipts::default();
     for (lane, numbers) in through {
         let mut numbers: Vec<(i64, &Arrived)> = numbers.iter().map(|(n, arrived)| (*n, arrived)).collect();
         // What was parked stands among them in the order of its rows.
-        numbers.sort_unstable_by_key(|(n, _)| *n);
-        while let Some((first, _)) = numbers.first().copied() {
-            let rest = numbers.split_off(numbers.partition_point(|(n, _)| n - first < RECEIPT_SPAN));
+        numbers.sort_unstable_by_key(|(n, arrived)| (&arrived.replay, *n));
+        while let Some((first, arrived)) = numbers.first().copied() {
+            let fits = |(n, other): &(i64, &Arrived)| other.replay == arrived.replay && n - first < RECEIPT_SPAN;
+            let rest = numbers.split_off(numbers.partition_point(fits));
             receipts.add(*lane, &numbers);
             numbers = rest;
         }

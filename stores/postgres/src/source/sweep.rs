@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
-use super::hand::Hand;
-use super::lane::{Lane, Wish};
+use super::batch::BatchBuilder;
+use super::lane::{Lane, RouteFilter};
 use super::position::Snapshot;
 use super::read::Brought;
 use super::{Shared, State};
@@ -67,7 +67,8 @@ impl Shared {
                 Box::pin(async move {
                     let statement = session.sql.query_made(text).bind(lanes).bind(xs).bind(los).bind(hwms).bind(all);
                     let limit = i64::try_from(ROWS_MAX).unwrap_or(i64::MAX);
-                    let rows = statement.bind(limit).bind(super::own::INLINE).fetch_all(&mut *session.conn).await?;
+                    let rows =
+                        statement.bind(limit).bind(super::ownership::INLINE).fetch_all(&mut *session.conn).await?;
                     Ok(rows.iter().map(Logged::read).collect::<Result<_, _>>()?)
                 })
             });
@@ -77,7 +78,7 @@ impl Shared {
     }
 
     /// Takes over what a sweep brought, if it is over soon.
-    pub(super) async fn end_sweep(&self, state: &mut State, hand: &mut Hand) -> Result<(), Fault> {
+    pub(super) async fn end_sweep(&self, state: &mut State, batch: &mut BatchBuilder) -> Result<(), Fault> {
         let Some(sweeping) = &mut state.sweeping else { return Ok(()) };
         let Ok(ended) = tokio::time::timeout(WAIT_MAX, &mut sweeping.task).await else { return Ok(()) };
         let Some(Sweeping { terms, snapshot, .. }) = state.sweeping.take() else { return Ok(()) };
@@ -88,7 +89,7 @@ impl Shared {
         for row in rows {
             of.entry(row.lane).or_default().push(row);
         }
-        let wish = Wish { filter: &self.route.filter, start_at: state.start_at, now: state.now };
+        let filter = RouteFilter { filter: &self.route.filter, start_at: state.start_at, now: state.now };
         for (number, term) in terms {
             let Some(lane) = state.lanes.get_mut(&number).filter(|lane| lane.term == term) else { continue };
             let rows = of.remove(&number).unwrap_or_default();
@@ -97,7 +98,7 @@ impl Shared {
                 None => lane.position.swept(&snapshot),
             };
             let brought = Brought { lane: number, position, late: rows.len(), rows, complete: false };
-            hand.aside.extend(lane.apply(brought, wish));
+            batch.parked.extend(lane.apply(brought, filter));
         }
         Ok(())
     }

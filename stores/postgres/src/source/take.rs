@@ -1,20 +1,20 @@
-//! Takes: looks who owns what, hands out what is due, reads on, and puts aside what cannot go yet.
+//! Takes: looks who owns what, hands out what is due, reads on, and parks what cannot go yet.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use postroom_core::{Budget, Standing, StoreError, Take, share_lanes};
+use postroom_core::faults::{self, Fault as Old};
+use postroom_core::{Budget, Ownership, StoreError, Take, share_lanes};
 
-use super::hand::{self, Hand};
-use super::pulse::{Pulse, Quiet};
-use super::standing::{self, Found};
+use super::batch::{self, BatchBuilder};
+use super::change_probe::{ChangeProbe, IdleSnapshot};
+use super::ownership_snapshot::{self, OwnershipSnapshot};
 use super::watch::Watch;
-use super::{Out, Shared, State, own};
+use super::{InFlight, Shared, State, ownership};
 use crate::clock::{Time, duration};
 use crate::database::Kind;
 use crate::error::Fault;
-use postroom_core::faults::{self, Fault as Old};
 
 /// Most rows of the log that one take decides about; the rest is for the next one.
 pub(super) const ROWS_MAX: usize = 20_000;
@@ -28,13 +28,13 @@ impl Shared {
         Watch::end(&self.inner, &self.relay.boot, &self.route.name);
         self.absorb(state);
         // A caller did not wait for it.
-        let handing = std::mem::take(&mut state.handing);
-        back(state, handing);
+        let outgoing = std::mem::take(&mut state.outgoing);
+        back(state, outgoing);
         for lane in state.lanes.values_mut() {
             (lane.complete, lane.shared) = (false, false);
         }
         let mut result = self.take_locked(state, budget).await?;
-        result.standing.lost.append(&mut state.lost);
+        result.ownership.lost.append(&mut state.lost);
         Ok(result)
     }
 
@@ -43,25 +43,25 @@ impl Shared {
             return Ok(result);
         }
         let found = self.look(state).await?;
-        let mut standing = Standing { paused: found.paused, ..Standing::default() };
+        let mut ownership = Ownership { paused: found.paused, ..Ownership::default() };
         let joined = found.live.contains(&self.relay.boot);
         let before: Vec<i16> = state.lanes.keys().copied().collect();
-        let open = self.share(state, &found, joined, &mut standing).await?;
+        let open = self.share(state, &found, joined, &mut ownership).await?;
         let boot = self.relay.boot.as_str();
-        let over = |row: &&standing::LaneRow| {
+        let over = |row: &&ownership_snapshot::LaneRow| {
             !before.contains(&row.lane)
                 && state.lanes.contains_key(&row.lane)
                 && row.holder.as_deref().is_some_and(|holder| holder != boot)
         };
         let taken_over = found.lanes.iter().filter(over).count();
-        standing.lanes = state.lanes.len();
-        let behind = state.lanes.values().find_map(|lane| own::sequence_behind(lane, found.last));
-        standing.halted = state.halted.clone().or(behind);
-        let moves = joined && !found.paused && standing.halted.is_none();
-        let mut hand = Hand::new(budget);
+        ownership.lanes = state.lanes.len();
+        let behind = state.lanes.values().find_map(|lane| ownership::sequence_behind(lane, found.last));
+        ownership.halted = state.halted.clone().or(behind);
+        let moves = joined && !found.paused && ownership.halted.is_none();
+        let mut batch = BatchBuilder::new(budget);
         let mut all = true;
         if moves {
-            all = match self.choose(state, &found, &open, &mut hand).await {
+            all = match self.choose(state, &found, &open, &mut batch).await {
                 Ok(all) => all,
                 Err(fault) => {
                     // What was chosen is in nobody's hands, and memory has moved on: begin again from what is written.
@@ -70,27 +70,27 @@ impl Shared {
                 }
             };
         }
-        state.parked_due = hand.aside.iter().filter_map(|one| one.due).min();
-        self.write(state, std::mem::take(&mut hand.aside)).await?;
-        let moved = hand.chosen.iter().any(|one| !state.lanes.contains_key(&one.lane()));
+        state.parked_due = batch.parked.iter().filter_map(|one| one.due).min();
+        self.write(state, std::mem::take(&mut batch.parked)).await?;
+        let moved = batch.chosen.iter().any(|one| !state.lanes.contains_key(&one.lane()));
         if moved {
-            back(state, hand::handed(hand.chosen).1);
+            back(state, batch::outgoing(batch.chosen).1);
             return Ok(Take {
                 more: true,
                 taken_over,
-                standing: Standing { lanes: state.lanes.len(), ..standing },
+                ownership: Ownership { lanes: state.lanes.len(), ..ownership },
                 ..Take::default()
             });
         }
-        let (deliveries, out) = hand::handed(hand.chosen);
-        state.handing = out;
+        let (deliveries, out) = batch::outgoing(batch.chosen);
+        state.outgoing = out;
         let next_due = self.next_due(state, &found).await?;
         let result = Take {
             more: !all,
             next_due: next_due.map(|due| duration(due - state.now)),
             retrying: found.retrying,
             taken_over,
-            standing,
+            ownership,
             deliveries,
         };
         if moves && result.more {
@@ -109,14 +109,14 @@ impl Shared {
         if state.quiet.is_none() || !state.lost.is_empty() {
             return Ok(None);
         }
-        let (beat, now) = match Pulse::feel(&self.inner).await {
+        let (fingerprint, now) = match ChangeProbe::probe(&self.inner).await {
             Ok(felt) => felt,
             Err(error) => {
                 self.lose_all(state);
                 return Err(error);
             }
         };
-        let Some(quiet) = state.quiet.as_ref().filter(|quiet| quiet.holds(&beat, now, &self.route.name)) else {
+        let Some(quiet) = state.quiet.as_ref().filter(|quiet| quiet.holds(&fingerprint, now, &self.route.name)) else {
             state.quiet = None;
             return Ok(None);
         };
@@ -125,13 +125,13 @@ impl Shared {
     }
 
     /// How the route stands. Lanes that are no longer ours are lost; all of them, if the server is not the one it was.
-    async fn look(&self, state: &mut State) -> Result<Found, StoreError> {
+    async fn look(&self, state: &mut State) -> Result<OwnershipSnapshot, StoreError> {
         let (route, clock) = (self.route.name.clone(), self.inner.clock());
         let found = self
             .inner
             .db
             .attempt("take", Kind::Statements, move |session| {
-                Box::pin(async move { standing::look(session, &route, clock).await })
+                Box::pin(async move { ownership_snapshot::look(session, &route, clock).await })
             })
             .await
             .map_err(|fault| self.failed(state, fault, "take"))?;
@@ -152,13 +152,13 @@ impl Shared {
     }
 
     /// Takes the lanes that should be ours and are free, gives up those that should not be and are empty, or that the table says
-    /// are ours and memory has lost. Returns the ones to hand out from.
+    /// are ours and memory has lost. Returns the ones to batch out from.
     async fn share(
         &self,
         state: &mut State,
-        found: &Found,
+        found: &OwnershipSnapshot,
         joined: bool,
-        standing: &mut Standing,
+        ownership: &mut Ownership,
     ) -> Result<Vec<i16>, StoreError> {
         let boot = self.relay.boot.as_str();
         let live: Vec<&str> = found.live.iter().map(String::as_str).collect();
@@ -170,7 +170,7 @@ impl Shared {
             if let Some(lane) = ours {
                 if owner.is_some_and(|owner| owner != boot) {
                     if state.out.values().any(|out| out.lane == row.lane) {
-                        standing.recalled.push(lane.lane_term());
+                        ownership.recalled.push(lane.lane_term());
                     } else {
                         empty.push(row.lane);
                     }
@@ -204,38 +204,52 @@ impl Shared {
 
     /// Chooses from what was seen before, what is due, and what is fresh. Each may hold earlier events of a key than the next, so
     /// events seen before go first. Says whether there is nothing more.
-    async fn choose(&self, state: &mut State, found: &Found, open: &[i16], hand: &mut Hand) -> Result<bool, Fault> {
-        let all = self.again(state, open, hand).await? && self.share_room(state, found, open, hand).await?;
-        self.load(&mut hand.chosen).await?;
+    async fn choose(
+        &self,
+        state: &mut State,
+        found: &OwnershipSnapshot,
+        open: &[i16],
+        batch: &mut BatchBuilder,
+    ) -> Result<bool, Fault> {
+        let all = self.again(state, open, batch).await? && self.share_room(state, found, open, batch).await?;
+        self.load(&mut batch.chosen).await?;
         Ok(all)
     }
 
     /// Chooses due events and fresh ones, half of each where there are enough of both. Says whether there is nothing more.
-    async fn share_room(&self, state: &mut State, found: &Found, open: &[i16], hand: &mut Hand) -> Result<bool, Fault> {
-        let is_due = |row: &&standing::LaneRow| open.contains(&row.lane) && row.due.is_some_and(|due| due <= found.now);
+    async fn share_room(
+        &self,
+        state: &mut State,
+        found: &OwnershipSnapshot,
+        open: &[i16],
+        batch: &mut BatchBuilder,
+    ) -> Result<bool, Fault> {
+        let is_due = |row: &&ownership_snapshot::LaneRow| {
+            open.contains(&row.lane) && row.due.is_some_and(|due| due <= found.now)
+        };
         let due: Vec<i16> = found.lanes.iter().filter(is_due).map(|row| row.lane).collect();
         // Half of the room, rounded up every other time: with room for one, they take turns.
         let first = faults::is(Old::RetriesFirst);
-        let share = if first { hand.rows() } else { usize::midpoint(hand.rows(), state.turn % 2) };
-        let mut all_due = due.is_empty() || self.due(state, due.clone(), share, hand).await?;
+        let share = if first { batch.rows() } else { usize::midpoint(batch.rows(), state.turn % 2) };
+        let mut all_due = due.is_empty() || self.due(state, due.clone(), share, batch).await?;
         if first && !all_due {
             return Ok(false);
         }
-        let all_fresh = self.fresh(state, open, hand).await?;
-        if !all_due && all_fresh && hand.has_room() {
-            all_due = self.due(state, due, hand.rows(), hand).await?;
+        let all_fresh = self.fresh(state, open, batch).await?;
+        if !all_due && all_fresh && batch.has_room() {
+            all_due = self.due(state, due, batch.rows(), batch).await?;
         }
         Ok(all_due && all_fresh)
     }
 
     /// Reads on and chooses from what was read. Says whether there is nothing more.
-    async fn fresh(&self, state: &mut State, open: &[i16], hand: &mut Hand) -> Result<bool, Fault> {
+    async fn fresh(&self, state: &mut State, open: &[i16], batch: &mut BatchBuilder) -> Result<bool, Fault> {
         let (began, mut seen, mut all) = (Instant::now(), 0, true);
         loop {
-            self.end_sweep(state, hand).await?;
+            self.end_sweep(state, batch).await?;
             // Late rows come back through `again`, so they are looked at before what was read behind them.
-            all &= self.again(state, open, hand).await? && self.ready(state, open, hand).await?;
-            if !all || !hand.has_room() || seen >= ROWS_MAX || began.elapsed() >= READ_MAX {
+            all &= self.again(state, open, batch).await? && self.ready(state, open, batch).await?;
+            if !all || !batch.has_room() || seen >= ROWS_MAX || began.elapsed() >= READ_MAX {
                 let more = |lane: &super::Lane| open.contains(&lane.number) && !lane.complete;
                 return Ok(all && !state.lanes.values().any(more));
             }
@@ -243,12 +257,12 @@ impl Shared {
             if lanes.is_empty() {
                 return Ok(state.sweeping.is_none());
             }
-            seen += self.go_on(state, &lanes, hand).await?.max(1);
+            seen += self.go_on(state, &lanes, batch).await?.max(1);
         }
     }
 
     /// When something parked in our lanes becomes due next.
-    async fn next_due(&self, state: &mut State, found: &Found) -> Result<Option<i64>, StoreError> {
+    async fn next_due(&self, state: &mut State, found: &OwnershipSnapshot) -> Result<Option<i64>, StoreError> {
         let ours: Vec<i16> = state.lanes.keys().copied().collect();
         let in_our_lanes = || found.lanes.iter().filter(|row| ours.contains(&row.lane)).filter_map(|row| row.due);
         let parked = state.parked_due.take();
@@ -271,13 +285,13 @@ impl Shared {
     }
 
     /// Remembers that there is nothing to find until something changes.
-    fn rest(&self, state: &mut State, found: Found, result: &Take) {
+    fn rest(&self, state: &mut State, found: OwnershipSnapshot, result: &Take) {
         let idle =
             |lane: &super::Lane| lane.is_empty() && lane.unwritten_since.is_none() && lane.complete && !lane.shared;
         let quiet = result.deliveries.is_empty()
             && !result.more
             && state.out.is_empty()
-            && result.standing.halted.is_none()
+            && result.ownership.halted.is_none()
             && !found.paused
             && state.lanes.values().all(idle);
         if !quiet {
@@ -294,13 +308,13 @@ impl Shared {
         if lanes.iter().filter(ours).count() != state.lanes.len() {
             return;
         }
-        let Found { last, server, live, .. } = found;
-        state.quiet = Some(Arc::new(Quiet { last, running, server, due, lanes, live, result: result.clone() }));
+        let OwnershipSnapshot { last, server, live, .. } = found;
+        state.quiet = Some(Arc::new(IdleSnapshot { last, running, server, due, lanes, live, result: result.clone() }));
     }
 }
 
 /// What was chosen and is in nobody's hands is there for the next take.
-fn back(state: &mut State, chosen: Vec<(i64, Out)>) {
+fn back(state: &mut State, chosen: Vec<(i64, InFlight)>) {
     for (_, out) in chosen {
         if let (Some(row), Some(lane)) = (out.row, state.lanes.get_mut(&out.lane)) {
             lane.again.insert(row.seq, row);

@@ -84,7 +84,7 @@ impl Shared {
                 Err(_) => {}
             }
         }
-        let every = EVERY.min(Duration::from_secs(u64::try_from(self.inner.ring.segment).unwrap_or(1)));
+        let every = EVERY.min(Duration::from_secs(u64::try_from(self.inner.partitioning.segment).unwrap_or(1)));
         let due = state.verification.began.is_none_or(|began| began.elapsed() >= every);
         if due && state.verification.task.is_none() && !state.lanes.is_empty() {
             let questions = state.lanes.values().map(|lane| (lane.number, Question::of(lane))).collect();
@@ -109,7 +109,7 @@ impl Shared {
             }
             let words = format!(
                 "counts_differ: lane {number} has {rows} events up to its position, but has accounted for {}; \
-                 `postroom audit` shows the counts, `postroom store repair` delivers events that were passed",
+                 `postroom verify` shows the counts, `postroom store repair` delivers events that were passed",
                 counted.rows
             );
             if differences.insert(number, (term, words)).is_none() {
@@ -119,7 +119,7 @@ impl Shared {
                     lane = number,
                     rows,
                     accounted_for = counted.rows,
-                    "the events up to the position of a lane are not as many as it has seen: events may have been passed"
+                    "the number of events up to the position of a lane differs from the number it has read: events may have been passed"
                 );
             }
         }
@@ -181,6 +181,15 @@ async fn rows_of(
         .await
 }
 
+/// How many rows some transactions ($1, $2, $3: lane, transaction, lo) have committed up to the lane's number ($4).
+/// Served by each partition's BRIN on tx.
+const LATE: &str = "
+    select p.lane, count(*) as rows
+    from (select lane, seq, tx from postroom.log where tx = any($2::int8[]) offset 0) l
+    join unnest($1::int2[], $2::int8[], $3::int8[], $4::int8[]) as p(lane, x, lo, upto)
+      on p.lane = l.lane and p.x = l.tx and l.seq > p.lo and l.seq <= p.upto
+    group by p.lane";
+
 /// Counts what lanes have moved over since they were last counted.
 async fn since(inner: &Arc<Inner>, lanes: BTreeMap<i16, Question>) -> Result<BTreeMap<i16, Answer>, Fault> {
     let is_swept = |question: &Question| {
@@ -210,7 +219,7 @@ async fn since(inner: &Arc<Inner>, lanes: BTreeMap<i16, Question>) -> Result<BTr
             .db
             .attempt("verify", Kind::Statements, move |session| {
                 Box::pin(async move {
-                    let statement = session.sql.query(include_str!("../sql/verify_late.sql"));
+                    let statement = session.sql.query(LATE);
                     let statement = statement.bind(of).bind(xs).bind(los).bind(uptos);
                     let rows = statement.fetch_all(&mut *session.conn).await?;
                     let one = |row: &sqlx::postgres::PgRow| Ok((row.try_get("lane")?, row.try_get("rows")?));

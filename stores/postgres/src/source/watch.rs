@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
 
-use super::pulse::{Pulse, Quiet};
+use super::change_probe::{ChangeProbe, IdleSnapshot};
 use crate::store::Inner;
 
 /// How long a route is looked for when its engine does not come back.
@@ -22,14 +22,14 @@ pub(super) struct Watch {
 
 #[derive(Debug)]
 struct Watched {
-    quiet: Arc<Quiet>,
+    quiet: Arc<IdleSnapshot>,
     every: Duration,
     until: Instant,
 }
 
 impl Watch {
     /// Looks for a route from now on.
-    pub(super) fn begin(inner: &Arc<Inner>, relay: &str, route: &str, quiet: Arc<Quiet>, every: Duration) {
+    pub(super) fn begin(inner: &Arc<Inner>, relay: &str, route: &str, quiet: Arc<IdleSnapshot>, every: Duration) {
         let mut watch = lock(inner);
         let key = (relay.to_owned(), route.to_owned());
         watch.routes.insert(key, Watched { quiet, every, until: Instant::now() + WATCHED_MAX });
@@ -67,10 +67,10 @@ fn pause(inner: &Inner) -> Option<Duration> {
 
 /// Wakes the engines if one of the routes may find something; they look for themselves then, and find out about errors too.
 async fn look(inner: &Arc<Inner>) {
-    let felt = Pulse::feel(inner).await;
+    let felt = ChangeProbe::probe(inner).await;
     let mut watch = lock(inner);
-    let changed = felt.map_or(true, |(beat, now)| {
-        watch.routes.iter().any(|((_, route), watched)| !watched.quiet.holds(&beat, now, route))
+    let changed = felt.map_or(true, |(fingerprint, now)| {
+        watch.routes.iter().any(|((_, route), watched)| !watched.quiet.holds(&fingerprint, now, route))
     });
     if changed {
         watch.routes.clear();
@@ -80,5 +80,5 @@ async fn look(inner: &Arc<Inner>) {
 }
 
 fn lock(inner: &Inner) -> MutexGuard<'_, Watch> {
-    inner.pulse.watch.lock().unwrap_or_else(PoisonError::into_inner)
+    inner.change_probe.watch.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
--- Appends one event through the function unless the word in $17 was used, for roles that may do nothing else; one row
+-- Appends one event through the function unless the idempotency key in $17 was used, for roles that may do nothing else; one row
 -- when it was appended. See append_once; the content type in $7 is always the usual one, the time in $16 the database's.
 select appended.id
 from postroom.append_once($17::text, $2::text, $3::text, convert_from($15::bytea, 'UTF8')::json, $1::text, $4::text, $5::text,

@@ -1,5 +1,5 @@
 -- What some lanes of a route ($1) have yet to read, without payloads: rows that pending transactions ($4 to $6) have
--- committed since, then rows after each lane's hwm ($2, $3), at most $7 per lane and $8 in all. Served by each leaf's
+-- committed since, then rows after each lane's hwm ($2, $3), at most $7 per lane and $8 in all. Served by each partition's
 -- (lane, seq); whether an earlier event of the key blocks is one probe of delivery_key.
 select f.*, exists (
     select from postroom.delivery d where d.route = $1 and d.key = f.ordering_key and d.blocks and d.seq < f.seq) as blocked

@@ -4,7 +4,7 @@ with f as materialized (
   select * from unnest($2::int8[], $3::text[], $4::bool[], $5::timestamptz[], $6::int4[], $7::text[], $8::text[])
     as f(handle, state, blocks, due, attempts, code, error)),
 old as materialized (
-  select d.handle, d.seq, d.key, d.blocks, d.round, d.state = 'dead' as dead
+  select d.handle, d.seq, d.key, d.blocks, d.round, d.replayed_by, d.state = 'dead' as dead
   from postroom.delivery d where d.handle in (select handle from f)),
 new as (
   update postroom.delivery d set

@@ -8,9 +8,9 @@ select
   (select coalesce(sum(coalesce(old.delivered, first.delivered)), 0)::int8
    from postroom.lane l
    left join lateral (
-     select c.delivered + c.recovered as delivered from postroom.checkpoint c
+     select c.delivered + c.recovered + c.replayed as delivered from postroom.checkpoint c
      where c.route = l.route and c.lane = l.lane and c.at <= $2 order by c.term desc, c.id desc limit 1) old on true
    left join lateral (
-     select c.delivered + c.recovered as delivered from postroom.checkpoint c
+     select c.delivered + c.recovered + c.replayed as delivered from postroom.checkpoint c
      where c.route = l.route and c.lane = l.lane and old.delivered is null order by c.term, c.id limit 1) first on true
    where l.route = $1) as before

@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use postroom_conformance::servers::{Schema, Servers};
+use postroom_admin::ManagedStore as _;
 use postroom_core::{
-    Actor, Budget, Delivery, Event, Failure, Outbox as _, Receipt, RelayIdentity, RouteDefinition, RouteHealth,
-    Settlement, Source, Start, Store as _, StoreError, Take, Verdict, new_id,
+    Actor, Budget, Delivery, Event, Failure, Outbox as _, Receipt, RelayIdentity, RouteHealth, RouteSpec, Settlement,
+    Source, StartFrom, Store as _, StoreError, Take, Verdict, new_id,
 };
-use postroom_postgres::{Postgres, PostgresOptions};
+use postroom_postgres::{PostgresOptions, PostgresStore};
+use postroom_testbed::{Schema, Servers};
 use sqlx::{AssertSqlSafe, Executor as _, Row as _};
 
 /// How long anything may take that must happen.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(5);
 /// A lease that does not run out during a test.
 pub(crate) const LEASE: Duration = Duration::from_mins(5);
 
@@ -26,14 +27,14 @@ pub(crate) fn ada() -> Actor {
     Actor { name: "ada".to_owned(), reason: None }
 }
 
-pub(crate) fn route() -> RouteDefinition {
-    RouteDefinition::new("mailer").starting(Start::Beginning)
+pub(crate) fn route() -> RouteSpec {
+    RouteSpec::new("mailer").start_from(StartFrom::Beginning)
 }
 
 /// A store with tables.
 #[derive(Debug)]
 pub(crate) struct Bench {
-    pub(crate) store: Postgres,
+    pub(crate) store: PostgresStore,
     pub(crate) options: PostgresOptions,
     pub(crate) name: String,
     _schema: Option<Schema>,
@@ -57,9 +58,9 @@ impl Bench {
     }
 
     pub(crate) async fn made(options: PostgresOptions) -> Self {
-        let empty = Postgres::open_unmigrated(options.clone()).await.unwrap();
+        let empty = PostgresStore::open_unmigrated(options.clone()).await.unwrap();
         empty.schema().unwrap().up().await.unwrap();
-        let store = Postgres::open(options.clone()).await.unwrap();
+        let store = PostgresStore::open(options.clone()).await.unwrap();
         Self { store, options, name: "postroom".to_owned(), _schema: None }
     }
 
@@ -68,18 +69,18 @@ impl Bench {
     }
 
     /// The same with another way to it.
-    pub(crate) fn over(self, store: Postgres) -> Self {
+    pub(crate) fn over(self, store: PostgresStore) -> Self {
         Self { store, ..self }
     }
 
     /// The same store as another process opens it.
-    pub(crate) async fn another(&self) -> Postgres {
-        Postgres::open(self.options.clone()).await.unwrap()
+    pub(crate) async fn another(&self) -> PostgresStore {
+        PostgresStore::open(self.options.clone()).await.unwrap()
     }
 
     /// The same store by another way.
-    pub(crate) async fn by(&self, url: String) -> Postgres {
-        Postgres::open(self.options.clone().urls([url])).await.unwrap()
+    pub(crate) async fn by(&self, url: String) -> PostgresStore {
+        PostgresStore::open(self.options.clone().urls([url])).await.unwrap()
     }
 
     /// A text in which `postroom.` is the schema.
@@ -106,9 +107,9 @@ impl Bench {
         Worker::on(&self.store, LEASE).await
     }
 
-    /// The audit finds nothing; how many events were delivered at once or in the end, by all routes.
+    /// verification finds nothing; how many events were delivered at once or in the end, by all routes.
     pub(crate) async fn agrees(&self) -> u64 {
-        let rows = self.store.desk().audit().await.unwrap();
+        let rows = self.store.admin().verify().await.unwrap();
         for row in &rows {
             assert_eq!(row.differences, Vec::<String>::new(), "route {} lane {}", row.route, row.lane);
         }
@@ -123,7 +124,7 @@ impl Bench {
 }
 
 /// Appends these, in one transaction.
-pub(crate) async fn append(store: &Postgres, events: &[Event]) -> Result<(), StoreError> {
+pub(crate) async fn append(store: &PostgresStore, events: &[Event]) -> Result<(), StoreError> {
     let mut tx = store.begin().await?;
     let appended = store.append_many(&mut tx, events).await?;
     tx.commit().await.unwrap();
@@ -151,13 +152,13 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) async fn on(store: &Postgres, lease: Duration) -> Self {
+    pub(crate) async fn on(store: &PostgresStore, lease: Duration) -> Self {
         Self { source: store.source(&relay(lease), &route()).await.unwrap(), came: BTreeMap::new() }
     }
 
     pub(crate) async fn look(&mut self, rows: usize) -> Result<Take, StoreError> {
         let take = self.source.take(Budget { rows, bytes: 64 << 20 }).await?;
-        assert_eq!(take.standing.halted, None);
+        assert_eq!(take.ownership.halted, None);
         for delivery in &take.deliveries {
             *self.came.entry(delivery.event.id.clone()).or_default() += 1;
         }
@@ -213,7 +214,7 @@ impl Worker {
     }
 
     pub(crate) async fn renew(&self) -> Result<usize, StoreError> {
-        Ok(self.source.renew(&RouteHealth::running()).await?.standing.lanes)
+        Ok(self.source.renew(&RouteHealth::running()).await?.ownership.lanes)
     }
 
     /// How many came more than once.
@@ -241,7 +242,7 @@ pub(crate) fn retry(delivery: &Delivery, after: Duration) -> Settlement {
 
 pub(crate) fn dead(delivery: &Delivery) -> Settlement {
     let failure = Failure::permanent("test", "never");
-    settlement(delivery, Verdict::Dead { attempts: delivery.attempts + 1, failure })
+    settlement(delivery, Verdict::Dead { attempts: delivery.attempts + 1, failure, published: false })
 }
 
 /// Waits until something is so.

@@ -4,17 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use postroom_conformance::servers::proxy::{Sign, Waiting};
-use postroom_conformance::servers::{FaultProxy, Servers};
 use postroom_core::{Budget, Event, Outbox as _};
-use postroom_postgres::Postgres;
+use postroom_postgres::PostgresStore;
+use postroom_testbed::proxy::{Sign, Waiting};
+use postroom_testbed::{FaultProxy, Servers};
 use tokio::sync::mpsc;
 
 use crate::hazards::bench::{Bench, LEASE, PATIENCE, Worker, append, delivered, events, retry, wait_for};
 
 /// A relay's store, of which statements with one of these texts are held until the test lets them go on, once it is told to.
 struct Held {
-    store: Postgres,
+    store: PostgresStore,
     hold: Arc<AtomicBool>,
     waiting: mpsc::UnboundedReceiver<Waiting>,
     _proxy: FaultProxy,

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use postroom_conformance::servers::{Cluster, ClusterOptions, faketime, unique_folder};
 use postroom_core::{Clock as _, Event, Timestamp};
+use postroom_testbed::{Cluster, ClusterOptions, faketime, unique_folder};
 use postroom_testing::ManualClock;
 
 use crate::hazards::bench::{Bench, Worker, delivered, events, retry, wait_for};

@@ -1,18 +1,20 @@
 //! Connections lost at the commit: the caller does not know, the store does, and asking again harms nothing.
 
-use postroom_conformance::servers::proxy::{Mode, Moment, Trigger};
-use postroom_conformance::servers::{FaultProxy, Servers};
-use postroom_core::{Event, Filter, Outbox as _, RouteDefinition, Store as _};
-
-use crate::hazards::bench::{Bench, LEASE, Worker, delivered, events, relay, retry, rounds, route};
 use std::collections::BTreeMap;
 use std::time::Duration;
+
+use postroom_admin::ManagedStore as _;
+use postroom_core::{Event, Filter, Outbox as _, RouteSpec, Store as _};
+use postroom_testbed::proxy::{Mode, Moment, Trigger};
+use postroom_testbed::{FaultProxy, Servers};
+
+use crate::hazards::bench::{Bench, LEASE, Worker, delivered, events, relay, retry, rounds, route};
 
 struct Cut {
     bench: Bench,
     proxy: FaultProxy,
     /// The store by way of the proxy.
-    store: postroom_postgres::Postgres,
+    store: postroom_postgres::PostgresStore,
 }
 
 impl Cut {
@@ -122,12 +124,12 @@ async fn a_settle_of_failures_lost_at_its_commit_can_be_repeated() {
     assert_eq!(cut.bench.one("select count(*) from postroom.attempt").await, each.to_string());
 }
 
-/// H-08: also behind the pool of a desk, whose append is ours to commit.
+/// H-08: also behind the pool of an admin, whose append is ours to commit.
 #[tokio::test]
 async fn an_append_by_an_operator_says_that_its_outcome_is_unknown() {
     let Cut { bench, proxy, store } = Cut::new().await;
     proxy.set(Mode::CutAt(Trigger::Commit, Moment::AfterReply)).await;
-    let error = store.desk().append(&events(1, 1)).await.unwrap_err();
+    let error = store.admin().append(&events(1, 1)).await.unwrap_err();
     assert_eq!(error.kind, postroom_core::StoreErrorKind::CommitUnknown);
     assert!(bench.store.committed("1").await.unwrap());
 }
@@ -136,7 +138,7 @@ async fn an_append_by_an_operator_says_that_its_outcome_is_unknown() {
 #[tokio::test]
 async fn what_was_committed_late_and_is_not_wanted_is_not_shown_as_delivered() {
     let bench = Bench::with(|options| options.lanes(1)).await;
-    let wanted = RouteDefinition { filter: Filter::types(["order.*"]).unwrap(), ..route() };
+    let wanted = RouteSpec { filter: Filter::types(["order.*"]).unwrap(), ..route() };
     let source = bench.store.source(&relay(LEASE), &wanted).await.unwrap();
     let mut worker = Worker { source, came: BTreeMap::new() };
     bench.append(&events(0, 1)).await;
@@ -149,7 +151,7 @@ async fn what_was_committed_late_and_is_not_wanted_is_not_shown_as_delivered() {
     worker.settle(&taken).await.unwrap();
     open.commit().await.unwrap();
     worker.drain().await;
-    let shown = async |id: &str| bench.store.desk().event(id, false).await.unwrap().unwrap().routes.remove(0);
+    let shown = async |id: &str| bench.store.admin().event(id, false).await.unwrap().unwrap().routes.remove(0);
     let (first, late) = (shown("0").await, shown("late").await);
     assert_eq!((first.state, first.delivered_at.is_some()), ("delivered", true));
     assert_eq!((late.state, late.delivered_at), ("filtered", None), "it lies between two that one receipt covers");

@@ -3,19 +3,20 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use postroom_core::{Event, Outbox as _, RouteDefinition, RouteHealth, Store as _};
+use postroom_admin::ManagedStore as _;
+use postroom_core::{Event, Outbox as _, RouteHealth, RouteSpec, Store as _};
 
 use crate::hazards::bench::{Bench, LEASE, Worker, events, relay, wait_for};
 use crate::hazards::sweeps::retained;
 
 /// What the renewals of a relay say of its counts.
 async fn differs(worker: &Worker) -> Option<String> {
-    worker.source.renew(&RouteHealth::running()).await.unwrap().standing.differs
+    worker.source.renew(&RouteHealth::running()).await.unwrap().ownership.differs
 }
 
 /// Segments of a second: lanes are counted every second.
 async fn bench() -> Bench {
-    Bench::with(|options| options.lanes(2).leaves(10).segment(Duration::from_secs(1))).await
+    Bench::with(|options| options.lanes(2).partitions(10).segment(Duration::from_secs(1))).await
 }
 
 #[tokio::test]
@@ -34,8 +35,8 @@ async fn an_event_that_was_passed_is_noticed_by_the_relay_that_passed_it() {
     // A number below the position that no read will ever bring: what a skipped event looks like.
     bench
         .sql(
-            "insert into postroom.log (seg, lane, tx, seq, id, type, occurred_at, payload) \
-             select seg, lane, tx, seq - 1000000, 'passed', type, occurred_at, payload from postroom.log order by seq desc limit 1",
+            "insert into postroom.log (partition, lane, tx, seq, id, type, occurred_at, payload) \
+             select partition, lane, tx, seq - 1000000, 'passed', type, occurred_at, payload from postroom.log order by seq desc limit 1",
         )
         .await;
     // The relay has counted that far already; whoever takes the lanes next counts from the first row on.
@@ -59,9 +60,9 @@ async fn an_event_that_was_passed_is_noticed_by_the_relay_that_passed_it() {
 
 #[tokio::test]
 async fn what_lay_before_a_new_route_on_a_long_log_is_counted_beside_its_work() {
-    let bench = Bench::with(|options| options.lanes(4).leaves(10).segment(Duration::from_secs(1))).await;
+    let bench = Bench::with(|options| options.lanes(4).partitions(10).segment(Duration::from_secs(1))).await;
     retained(&bench, 40_000).await;
-    let source = bench.store.source(&relay(LEASE), &RouteDefinition::new("mailer")).await.unwrap();
+    let source = bench.store.source(&relay(LEASE), &RouteSpec::new("mailer")).await.unwrap();
     let mut worker = Worker { source, came: BTreeMap::new() };
     // Nobody waits for a count of so many.
     let before = "select string_agg(distinct base::text, ',') from (select distinct on (lane) base from postroom.checkpoint \
@@ -81,7 +82,7 @@ async fn what_lay_before_a_new_route_on_a_long_log_is_counted_beside_its_work() 
     assert_eq!(bench.agrees().await, came as u64);
     // And then a loss shows.
     bench.sql("delete from postroom.log where id = 'old-7'").await;
-    assert!(bench.store.desk().audit().await.unwrap().iter().any(|row| !row.differences.is_empty()));
+    assert!(bench.store.admin().verify().await.unwrap().iter().any(|row| !row.differences.is_empty()));
 }
 
 #[tokio::test]
@@ -101,8 +102,8 @@ async fn an_event_in_a_gap_that_was_just_read_over_is_noticed_while_the_relay_go
     worker.until(20).await;
     bench
         .sql(
-            "insert into postroom.log (seg, lane, tx, seq, id, type, occurred_at, payload) \
-             select seg, lane, tx, 15, 'passed', type, occurred_at, payload from postroom.log where seq = 21",
+            "insert into postroom.log (partition, lane, tx, seq, id, type, occurred_at, payload) \
+             select partition, lane, tx, 15, 'passed', type, occurred_at, payload from postroom.log where seq = 21",
         )
         .await;
     wait_for("the difference", async || {
@@ -129,7 +130,7 @@ async fn a_new_route_counts_on_from_where_another_stands() {
     late.commit().await.unwrap();
     gone.rollback().await.unwrap();
     bench.append(&events(20, 10)).await;
-    let source = bench.store.source(&relay(LEASE), &RouteDefinition::new("second")).await.unwrap();
+    let source = bench.store.source(&relay(LEASE), &RouteSpec::new("second")).await.unwrap();
     let base = bench.one("select sum(base) from postroom.checkpoint where route = 'second'").await;
     assert_eq!(base, "35", "what it found when it started");
     let mut second = Worker { source, came: BTreeMap::new() };

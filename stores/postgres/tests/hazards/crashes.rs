@@ -1,10 +1,11 @@
 //! Servers that crash between one step and the next.
 
-use postroom_conformance::servers::Cluster;
+use std::time::Duration;
+
 use postroom_core::Settlement;
+use postroom_testbed::Cluster;
 
 use crate::hazards::bench::{Bench, LEASE, Worker, dead, delivered, events, retry, rounds};
-use std::time::Duration;
 
 /// H-16, and H-28 as far as the database's side of a relay goes.
 #[tokio::test]
@@ -57,7 +58,7 @@ async fn a_server_that_was_restarted_costs_the_lanes_only_once() {
     let mut lost = Vec::new();
     while worker.came.len() < 20_000 {
         if let Ok(take) = worker.look(500).await {
-            lost.extend(take.standing.lost);
+            lost.extend(take.ownership.lost);
         }
     }
     assert_eq!(lost.len(), 4, "each lane under one term: {lost:?}");

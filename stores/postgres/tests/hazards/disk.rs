@@ -1,45 +1,12 @@
 //! A disk without room.
 
-use std::fs::{self, OpenOptions};
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::fs;
+use std::path::Path;
 
-use postroom_conformance::servers::{Cluster, ClusterOptions, run, unique_folder};
 use postroom_core::{Event, Outbox as _, StoreErrorKind};
+use postroom_testbed::{Cluster, ClusterOptions, SmallDisk};
 
 use crate::hazards::bench::{Bench, LEASE, Worker, events};
-
-/// A disk in memory; gone when it is dropped.
-struct SmallDisk(PathBuf);
-
-impl SmallDisk {
-    fn new(megabytes: u32) -> Self {
-        let folder = unique_folder("postroom-disk").unwrap();
-        let size = format!("size={megabytes}m");
-        let mut mount = Command::new("mount");
-        run(mount.args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(&folder))
-            .expect("a small disk can be mounted: this test runs as root");
-        Self(folder)
-    }
-
-    /// Takes all the room that is left.
-    fn fill(&self) -> PathBuf {
-        let ballast = self.0.join("ballast");
-        let mut file = OpenOptions::new().create(true).append(true).open(&ballast).unwrap();
-        for size in [1 << 20, 4096] {
-            while file.write_all(&vec![1; size]).is_ok() {}
-        }
-        ballast
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let gone = run(Command::new("umount").arg("--lazy").arg(&self.0)).and_then(|()| fs::remove_dir(&self.0));
-        assert!(gone.is_ok() || std::thread::panicking(), "{gone:?}");
-    }
-}
 
 async fn cluster_on(folder: &Path) -> Cluster {
     let settings = [("min_wal_size", "64MB"), ("max_wal_size", "64MB"), ("wal_init_zero", "on"), ("autovacuum", "off")];
@@ -51,7 +18,7 @@ async fn cluster_on(folder: &Path) -> Cluster {
 #[tokio::test]
 async fn a_full_disk_fails_appends_by_name_and_the_rest_goes_on_when_there_is_room() {
     let disk = SmallDisk::new(160);
-    let cluster = cluster_on(&disk.0).await;
+    let cluster = cluster_on(disk.path()).await;
     let bench = Bench::at(cluster.url("postgres")).await;
     bench.append(&events(0, 50)).await;
     let mut worker = Worker::on(&bench.another().await, LEASE).await;
@@ -74,7 +41,7 @@ async fn a_full_disk_fails_appends_by_name_and_the_rest_goes_on_when_there_is_ro
         failed += 1;
         assert!(failed < 1_000, "the disk does not become full");
     };
-    assert_eq!(error.kind, StoreErrorKind::Full, "{error}");
+    assert_eq!(error.kind, StoreErrorKind::StorageFull, "{error}");
     assert!(error.message.contains("no room left"), "{error}");
     // Whatever relays can do now, they lose nothing by trying.
     let mut in_hand = first;

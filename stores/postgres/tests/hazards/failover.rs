@@ -1,9 +1,10 @@
 //! Another server: a promoted standby that knows less, a standby instead of the primary, a session that may not write.
 
-use postroom_conformance::servers::proxy::{Mode, Trigger};
-use postroom_conformance::servers::{Cluster, Database, FaultProxy, Servers};
-use postroom_core::{Store as _, StoreErrorKind};
-use postroom_postgres::{Postgres, PostgresOptions};
+use postroom_admin::ManagedStore as _;
+use postroom_core::StoreErrorKind;
+use postroom_postgres::{PostgresOptions, PostgresStore};
+use postroom_testbed::proxy::{Mode, Trigger};
+use postroom_testbed::{Cluster, Database, FaultProxy, Servers};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, Row as _};
 
 use crate::hazards::bench::{Bench, LEASE, PATIENCE, Worker, append, delivered, events, ids, wait_for};
@@ -35,7 +36,7 @@ async fn after_a_failover_that_lost_commits_all_that_survived_is_delivered() {
     let bench = Bench::at(primary.url("postgres")).await;
     bench.append(&events(0, 60)).await;
     let urls = [primary.url("postgres"), standby.url("postgres")];
-    let store = Postgres::open(PostgresOptions::new("main", "").urls(urls)).await.unwrap();
+    let store = PostgresStore::open(PostgresOptions::new("main", "").urls(urls)).await.unwrap();
     let mut worker = Worker::on(&store, LEASE).await;
     let settled = worker.take(20).await;
     worker.settle(&settled).await.unwrap();
@@ -52,7 +53,7 @@ async fn after_a_failover_that_lost_commits_all_that_survived_is_delivered() {
 
     // Numbers of events that are gone are drawn again: a position of the lost primary would skip them.
     let again: Vec<_> = events(1_000, 80);
-    append(&Postgres::open(PostgresOptions::new("main", standby.url("postgres"))).await.unwrap(), &again)
+    append(&PostgresStore::open(PostgresOptions::new("main", standby.url("postgres"))).await.unwrap(), &again)
         .await
         .unwrap();
     worker.settle_all(&in_hand.iter().map(delivered).collect::<Vec<_>>()).await;
@@ -71,11 +72,11 @@ async fn a_standby_is_refused_alone_and_passed_over_in_a_list() {
     let bench = Bench::at(primary.url("postgres")).await;
     bench.append(&events(0, 3)).await;
     caught_up(&primary, &standby).await;
-    let error = Postgres::open(PostgresOptions::new("main", standby.url("postgres"))).await.err().unwrap();
+    let error = PostgresStore::open(PostgresOptions::new("main", standby.url("postgres"))).await.err().unwrap();
     assert_eq!(error.kind, StoreErrorKind::Unreachable);
     assert!(error.message.ends_with("is a standby") && !error.hint.is_empty(), "{}", error.message);
     let urls = [standby.url("postgres"), primary.url("postgres")];
-    let store = Postgres::open(PostgresOptions::new("main", "").urls(urls)).await.unwrap();
+    let store = PostgresStore::open(PostgresOptions::new("main", "").urls(urls)).await.unwrap();
     let mut worker = Worker::on(&store, LEASE).await;
     worker.until(3).await;
 }
@@ -94,11 +95,11 @@ async fn a_server_that_lets_us_in_and_never_answers_is_passed_over_in_a_list() {
     for question in ["pg_is_in_recovery", "pg_backend_pid"] {
         proxy.set(silent_at(question)).await;
         let alone = bench.options.clone().urls(&urls[..1]);
-        let open = tokio::time::timeout(PATIENCE, Postgres::open(alone)).await.expect("it is given up");
+        let open = tokio::time::timeout(PATIENCE, PostgresStore::open(alone)).await.expect("it is given up");
         assert_eq!(open.err().unwrap().kind, StoreErrorKind::Unreachable, "{question}");
         proxy.set(silent_at(question)).await;
         let listed = bench.options.clone().urls(&urls);
-        tokio::time::timeout(PATIENCE, Postgres::open(listed)).await.expect("it is passed over").unwrap();
+        tokio::time::timeout(PATIENCE, PostgresStore::open(listed)).await.expect("it is passed over").unwrap();
     }
 }
 
@@ -108,7 +109,7 @@ async fn the_search_for_the_primary_ends_at_no_server_that_never_answers() {
     let bench = Bench::new().await;
     let first = FaultProxy::to_postgres(Servers::find().port("postgres")).await;
     let urls = [first.url("postgres"), Servers::find().postgres_url("postgres")];
-    let store = Postgres::open(bench.options.clone().urls(urls)).await.unwrap();
+    let store = PostgresStore::open(bench.options.clone().urls(urls)).await.unwrap();
     let mut worker = Worker::on(&store, LEASE).await;
     bench.append(&events(0, 5)).await;
     worker.until(5).await;
@@ -135,12 +136,12 @@ async fn a_session_that_may_not_write_is_refused_and_hands_nothing_out() {
          select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}'"
     );
     conn.execute(AssertSqlSafe(change)).await.unwrap();
-    let error = Postgres::open(bench.options.clone()).await.err().unwrap();
-    assert_eq!(error.kind, StoreErrorKind::Refused);
+    let error = PostgresStore::open(bench.options.clone()).await.err().unwrap();
+    assert_eq!(error.kind, StoreErrorKind::PermissionDenied);
     assert!(error.message.contains("read-only"), "{}", error.message);
     wait_for("a refusal", async || match worker.look(10).await {
         Ok(take) => panic!("a take of a relay that may not write brought {:?}", take.deliveries),
-        Err(error) => error.kind == StoreErrorKind::Refused,
+        Err(error) => error.kind == StoreErrorKind::PermissionDenied,
     })
     .await;
     assert!(worker.settle(&in_hand).await.is_ok(), "it lost its lanes, so it is void");
@@ -152,7 +153,7 @@ async fn a_session_that_may_not_write_is_refused_and_hands_nothing_out() {
     conn.execute(AssertSqlSafe(back)).await.unwrap();
     worker.until(5).await;
     assert_eq!(
-        bench.another().await.desk().audit().await.unwrap().iter().map(|row| row.counts.delivered).sum::<u64>(),
+        bench.another().await.admin().verify().await.unwrap().iter().map(|row| row.counts.delivered).sum::<u64>(),
         5
     );
 }

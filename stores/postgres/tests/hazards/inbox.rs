@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use postroom_core::{Acceptance, Inbox as _, Retention, Store as _};
+use postroom_admin::ManagedStore as _;
+use postroom_core::{Acceptance, Inbox as _, Retention};
 use sqlx::{AssertSqlSafe, Executor as _};
 
 use crate::hazards::bench::Bench;
@@ -30,7 +31,7 @@ async fn the_native_inbox_forgets_in_bounded_batches_by_the_databases_clock() {
     bench.store.pool().execute(sqlx::raw_sql(AssertSqlSafe(watch))).await.unwrap();
     assert_eq!(accept(&bench, "erp", "fresh").await, Acceptance::New);
     let retention = Retention { delivered: None, attempts: None, inbox: Some(Duration::from_hours(14 * 24)) };
-    assert_eq!(bench.store.desk().prune(&retention, false).await.unwrap().inbox, 12_000);
+    assert_eq!(bench.store.admin().prune(&retention, false).await.unwrap().inbox, 12_000);
     assert_eq!(
         bench.one("select string_agg(rows::text, ' ' order by rows) from postroom.turns").await,
         "2000 5000 5000"

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use postroom_conformance::servers::{Database, Servers};
-use postroom_core::{Event, Outbox as _, RouteDefinition, Store as _, StoreErrorKind};
-use postroom_postgres::Postgres;
-use postroom_relay::{Relay, RelayOptions, RouteRun};
+use postroom_admin::ManagedStore as _;
+use postroom_core::{Event, Outbox as _, RouteSpec, Store as _, StoreErrorKind};
+use postroom_postgres::PostgresStore;
+use postroom_relay::{Relay, RelayOptions, Route};
+use postroom_testbed::{Database, Servers};
 use postroom_testing::ScriptedTransport;
 use sqlx::Executor as _;
 
@@ -100,10 +101,10 @@ async fn lanes_that_a_relay_lost_track_of_go_to_whom_they_belong() {
     let mut holder = bench.store.begin().await.unwrap();
     holder.execute(bench.here("lock table postroom.lane in access exclusive mode")).await.unwrap();
     bench.append(&events(40, 40)).await;
-    let looking = tokio::spawn(async move { (first.look(100).await, first) });
+    let look = tokio::spawn(async move { (first.look(100).await, first) });
     let cut = "select count(pg_terminate_backend(pid)) from pg_locks where relation = 'postroom.lane'::regclass and not granted";
     wait_for("its connection to be cut", async || bench.one(cut).await != "0").await;
-    let (looked, mut first) = looking.await.unwrap();
+    let (looked, mut first) = look.await.unwrap();
     looked.unwrap_err();
     holder.rollback().await.unwrap();
     // Before it looks again there is another, and half of the lanes are that one's.
@@ -219,9 +220,11 @@ async fn no_transaction_is_open_while_a_delivery_is_on_its_way() {
     let transport = ScriptedTransport::new();
     transport.hold_when(|_| true);
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let relay = Relay::new(RelayOptions { retention: None, shutdown_grace: Duration::ZERO, ..RelayOptions::default() });
-    let store: Postgres = bench.another().await;
-    let running = tokio::spawn(relay.serve(RouteRun::new(store, route(), transport.clone())).run(async move {
+    let store: PostgresStore = bench.another().await;
+    let relay = Relay::new(store)
+        .options(RelayOptions::default().retention(None).shutdown_grace(Duration::ZERO))
+        .route(Route::from_spec(route()).to(transport.clone()));
+    let running = tokio::spawn(relay.run(async move {
         let _ = stopped.await;
     }));
     wait_for("a delivery", async || !transport.arrivals().is_empty()).await;
@@ -244,7 +247,7 @@ async fn two_relays_with_different_definitions_of_a_new_route_do_not_both_join()
     let mut holder = bench.store.begin().await.unwrap();
     holder.execute(bench.here("lock table postroom.relay in exclusive mode")).await.unwrap();
     let join = |to: &str| {
-        let (store, route) = (bench.store.clone(), RouteDefinition { to: to.to_owned(), ..route() });
+        let (store, route) = (bench.store.clone(), RouteSpec { to: to.to_owned(), ..route() });
         tokio::spawn(async move { store.source(&relay(LEASE), &route).await.map(drop) })
     };
     let waiting = format!(
@@ -264,21 +267,21 @@ async fn two_relays_with_different_definitions_of_a_new_route_do_not_both_join()
 
 /// Whoever looks waits two seconds at most, behind a lock or for what is much, on two connections.
 #[tokio::test]
-async fn a_question_that_takes_too_long_is_cut_off_for_those_who_look() {
+async fn a_question_that_takes_too_long_is_cut_off_for_admin_connections() {
     let bench = Bench::new().await;
-    let looking = Postgres::open(bench.options.clone().for_looking()).await.unwrap();
+    let store = PostgresStore::open(bench.options.clone().for_admin()).await.unwrap();
     let mut holder = bench.store.begin().await.unwrap();
     holder.execute(bench.here("lock table postroom.token in access exclusive mode")).await.unwrap();
-    let desk = looking.desk();
-    let (one, two, three) = tokio::join!(desk.tokens(), desk.tokens(), desk.tokens());
+    let admin = store.admin();
+    let (one, two, three) = tokio::join!(admin.tokens(), admin.tokens(), admin.tokens());
     for refused in [one, two, three] {
         assert_eq!(refused.unwrap_err().kind, StoreErrorKind::Busy);
     }
     holder.rollback().await.unwrap();
-    desk.tokens().await.unwrap();
+    admin.tokens().await.unwrap();
     bench.sql("alter table postroom.token rename to put_away").await;
     let slow = "create view postroom.token as select t.* from postroom.put_away t right join pg_sleep(3600) on true";
     bench.sql(slow).await;
-    assert_eq!(desk.tokens().await.unwrap_err().kind, StoreErrorKind::Busy);
-    desk.routes().await.unwrap();
+    assert_eq!(admin.tokens().await.unwrap_err().kind, StoreErrorKind::Busy);
+    admin.routes().await.unwrap();
 }

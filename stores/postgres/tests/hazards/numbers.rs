@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use postroom_conformance::servers::{Cluster, ClusterOptions, as_postgres, program, run};
 use postroom_core::{Event, Outbox as _};
+use postroom_testbed::{Cluster, ClusterOptions, as_postgres, program, run};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection};
 
 use crate::hazards::bench::{Bench, LEASE, Worker, append, events};
@@ -71,7 +71,7 @@ async fn transaction_ids_beyond_32_bits_and_across_their_turn_lose_nothing() {
     assert_eq!(bench.over(store).agrees().await, 400);
 }
 
-async fn bench_one(store: &postroom_postgres::Postgres, text: &str) -> String {
+async fn bench_one(store: &postroom_postgres::PostgresStore, text: &str) -> String {
     let row = store.pool().fetch_one(AssertSqlSafe(format!("select ({text})::text"))).await.unwrap();
     sqlx::Row::get(&row, 0)
 }
@@ -100,8 +100,8 @@ async fn gaps_after_rollbacks_are_not_taken_for_losses() {
     assert_eq!((worker.came.len(), worker.twice()), (committed, 0));
     assert_eq!(bench.agrees().await, committed as u64);
     assert_eq!(bench.one("select last_value from postroom.log_seq").await, "600");
-    let upkeep = postroom_core::Store::upkeep(&bench.store).unwrap();
-    assert!(!upkeep.repair(true, &crate::hazards::bench::ada()).await.unwrap().repaired);
+    let maintenance = postroom_core::Store::maintenance(&bench.store).unwrap();
+    assert!(!maintenance.repair(true, &crate::hazards::bench::ada()).await.unwrap().repaired);
 }
 
 /// H-93: a queue of notifications that is full fails only those who notify.

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use postroom_conformance::servers::proxy::Mode;
-use postroom_conformance::servers::{Database, FaultProxy, Servers};
 use postroom_core::StoreErrorKind;
-use postroom_postgres::{Pooler, Postgres};
+use postroom_postgres::{Pooler, PostgresStore};
+use postroom_testbed::proxy::Mode;
+use postroom_testbed::{Database, FaultProxy, Servers};
 
 use crate::hazards::bench::{Bench, LEASE, Worker, append, events};
 
@@ -14,13 +14,19 @@ use crate::hazards::bench::{Bench, LEASE, Worker, append, events};
 async fn a_pooler_is_found_and_used_without_being_declared() {
     let database = Database::create(&Servers::find()).await;
     let bench = Bench::at(database.url()).await;
-    for _ in 0..5 {
-        let refused = Postgres::open(bench.options.clone().urls([database.pgbouncer_url()]).pooler(Pooler::None)).await;
+    for url in [database.pgbouncer_url(), database.debian_pgbouncer_url()].iter().cycle().take(10) {
+        let refused = PostgresStore::open(bench.options.clone().urls([url.clone()]).pooler(Pooler::None)).await;
         let refused = refused.expect_err("a pooler nobody declared is refused");
-        assert_eq!(refused.kind, StoreErrorKind::Refused);
+        assert_eq!(refused.kind, StoreErrorKind::PermissionDenied);
         assert!(refused.hint.contains("pooler = \"transaction\""), "{}", refused.hint);
     }
-    let store = Postgres::open(bench.options.clone().urls([database.pgbouncer_url()])).await.unwrap();
+    let debian = PostgresStore::open(bench.options.clone().urls([database.debian_pgbouncer_url()])).await.unwrap();
+    append(&debian, &events(900_000, 1)).await.unwrap();
+    let mut worker = Worker::on(&debian, LEASE).await;
+    worker.until(1).await;
+    worker.source.release().await.unwrap();
+
+    let store = PostgresStore::open(bench.options.clone().urls([database.pgbouncer_url()])).await.unwrap();
     let mut writers = tokio::task::JoinSet::new();
     for n in 0..8 {
         let store = store.clone();
@@ -33,7 +39,7 @@ async fn a_pooler_is_found_and_used_without_being_declared() {
     let mut worker = Worker::on(&store, LEASE).await;
     worker.until(160).await;
     writers.join_all().await;
-    assert_eq!(bench.agrees().await, 160);
+    assert_eq!(bench.agrees().await, 161);
 }
 
 /// H-12
@@ -46,8 +52,8 @@ async fn connections_that_a_firewall_forgot_are_given_up_within_30_seconds() {
     bench.append(&events(0, 10)).await;
     let in_hand = worker.take(5).await;
     // Several connections lie idle in the pool: none of them may cost another wait.
-    let desk = postroom_core::Store::desk(&store);
-    let (a, b, c, d) = tokio::join!(desk.routes(), desk.relays(), desk.store(), desk.actions(None, 1));
+    let admin = postroom_admin::ManagedStore::admin(&store);
+    let (a, b, c, d) = tokio::join!(admin.routes(), admin.relays(), admin.store(), admin.audit(None, 1));
     assert!(a.is_ok() && b.is_ok() && c.is_ok() && d.is_ok());
     assert!(worker.renew().await.is_ok());
 

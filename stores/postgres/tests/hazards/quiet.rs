@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use postroom_conformance::servers::proxy::Mode;
-use postroom_conformance::servers::{FaultProxy, Servers};
-use postroom_core::{Ear, Outbox as _, Store as _};
+use postroom_admin::ManagedStore as _;
+use postroom_core::{Notified, Outbox as _};
+use postroom_testbed::proxy::Mode;
+use postroom_testbed::{FaultProxy, Servers};
 
 use crate::hazards::bench::{Bench, LEASE, PATIENCE, Worker, ada, events, retry};
 
@@ -26,21 +27,21 @@ async fn a_take_after_a_long_quiet_finds_what_was_committed_before_it() {
 }
 
 /// Takes what is there until the source looks by itself.
-async fn watched(worker: &mut Worker) -> Ear {
+async fn watched(worker: &mut Worker) -> Notified {
     let start = Instant::now();
     loop {
         assert!(start.elapsed() < PATIENCE, "still not watched");
         let taken = worker.look(10).await.unwrap().deliveries;
         worker.settle(&taken).await.unwrap();
-        let ear = worker.source.ear();
+        let notified = worker.source.notified();
         if worker.source.watch(Duration::from_millis(20)) {
-            return ear;
+            return notified;
         }
     }
 }
 
-async fn heard(mut ear: Ear, what: &str) {
-    tokio::time::timeout(PATIENCE, ear.heard()).await.unwrap_or_else(|_| panic!("nobody was told of {what}"));
+async fn changed(mut notified: Notified, what: &str) {
+    tokio::time::timeout(PATIENCE, notified.changed()).await.unwrap_or_else(|_| panic!("nobody was told of {what}"));
 }
 
 #[tokio::test]
@@ -48,27 +49,27 @@ async fn a_source_that_looks_by_itself_tells_of_everything_that_a_take_would_fin
     let bench = Bench::new().await;
     let mut worker = Worker::on(&bench.another().await, LEASE).await;
 
-    let ear = watched(&mut worker).await;
+    let notified = watched(&mut worker).await;
     bench.append(&events(0, 1)).await;
-    heard(ear, "a commit").await;
+    changed(notified, "a commit").await;
 
     let mut late = bench.store.begin().await.unwrap();
     let _ = bench.store.append_many(&mut late, &events(1, 1)).await.unwrap();
-    let ear = watched(&mut worker).await;
+    let notified = watched(&mut worker).await;
     late.commit().await.unwrap();
-    heard(ear, "a transaction that was open when it looked last").await;
+    changed(notified, "a transaction that was open when it looked last").await;
 
-    let ear = watched(&mut worker).await;
-    assert!(bench.store.desk().pause("mailer", &ada()).await.unwrap());
-    heard(ear, "a pause").await;
-    assert!(bench.store.desk().resume("mailer", &ada()).await.unwrap());
+    let notified = watched(&mut worker).await;
+    assert!(bench.store.admin().pause("mailer", &ada()).await.unwrap());
+    changed(notified, "a pause").await;
+    assert!(bench.store.admin().resume("mailer", &ada()).await.unwrap());
 
     bench.append(&events(2, 1)).await;
     let taken = worker.take(10).await;
     let failed: Vec<_> = taken.iter().map(|one| retry(one, Duration::from_secs(3))).collect();
     worker.source.settle(&failed).await.unwrap();
-    let ear = watched(&mut worker).await;
-    heard(ear, "what became due").await;
+    let notified = watched(&mut worker).await;
+    changed(notified, "what became due").await;
     assert_eq!(worker.take(10).await.len(), 1);
 }
 
@@ -77,9 +78,9 @@ async fn a_source_that_looks_by_itself_tells_when_it_cannot() {
     let bench = Bench::new().await;
     let proxy = FaultProxy::to_postgres(Servers::find().port("postgres")).await;
     let mut worker = Worker::on(&bench.by(proxy.url("postgres")).await, LEASE).await;
-    let ear = watched(&mut worker).await;
+    let notified = watched(&mut worker).await;
     proxy.set(Mode::Refuse).await;
-    heard(ear, "an error").await;
+    changed(notified, "an error").await;
     assert!(worker.look(10).await.is_err());
     proxy.set(Mode::Pass).await;
     bench.append(&events(0, 1)).await;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use postroom_core::{Event, Outbox as _, RouteDefinition, Store as _};
-use sqlx::{Postgres, Transaction};
+use postroom_core::{Event, Outbox as _, RouteSpec, Store as _};
+use postroom_postgres::PostgresTx;
 
 use crate::hazards::bench::{Bench, LEASE, Worker, append, events, relay, wait_for};
 
@@ -16,7 +16,7 @@ pub(crate) async fn retained(bench: &Bench, count: usize) {
     bench
         .sql(&format!(
             "with s as materialized (select pg_current_xact_id()::text::int8 x) \
-             insert into postroom.log (seg, lane, tx, seq, id, type, key, occurred_at, payload) \
+             insert into postroom.log (partition, lane, tx, seq, id, type, key, occurred_at, payload) \
              select i % 4, i % 4, s.x, nextval('postroom.log_seq'), 'old-' || i, 'order.placed', 'old-' || i, now(), '1' \
              from s, generate_series(1, {count}) i"
         ))
@@ -25,7 +25,7 @@ pub(crate) async fn retained(bench: &Bench, count: usize) {
 }
 
 /// Transactions that have appended one event each and stay open.
-async fn open(bench: &Bench, count: usize) -> Vec<Transaction<'static, Postgres>> {
+async fn open(bench: &Bench, count: usize) -> Vec<PostgresTx> {
     let mut open = Vec::new();
     for n in 0..count {
         // Each over a store of its own: a pool has few connections.
@@ -43,7 +43,7 @@ async fn a_new_route_beside_many_open_transactions_delivers_at_once() {
     retained(&bench, 300_000).await;
     let open = open(&bench, 30).await;
     // `start = "now"`: every open transaction is pending from the first number on.
-    let now = RouteDefinition::new("mailer");
+    let now = RouteSpec::new("mailer");
     let began = Instant::now();
     let source = bench.store.source(&relay(LEASE), &now).await.unwrap();
     let mut worker = Worker { source, came: BTreeMap::new() };

@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use postroom_conformance::servers::proxy::{Mode, Trigger};
-use postroom_conformance::servers::{Database, FaultProxy, Servers};
-use postroom_core::{Event, Retention, Selection, Store as _};
-use postroom_postgres::Postgres;
+use postroom_admin::{ManagedStore as _, Selection};
+use postroom_core::{Event, Retention, Store as _};
+use postroom_postgres::PostgresStore;
+use postroom_testbed::proxy::{Mode, Trigger};
+use postroom_testbed::{Database, FaultProxy, Servers};
 
 use crate::hazards::bench::{
     Bench, LEASE, PATIENCE, Worker, ada, append, dead, delivered, events, ids, relay, retry, route,
@@ -46,7 +47,7 @@ impl Doing {
     }
 
     /// Does it until it vanishes.
-    async fn vanish(self, store: &Postgres, proxy: &FaultProxy) {
+    async fn vanish(self, store: &PostgresStore, proxy: &FaultProxy) {
         let vanish = proxy.set(Mode::HoldAt(Trigger::Statement(self.statement().to_owned())));
         match self {
             Self::Registering => {
@@ -77,21 +78,21 @@ impl Doing {
             Self::Pruning => {
                 owner(store).await;
                 vanish.await;
-                until_held(proxy, store.desk().prune(&Retention::default(), false)).await;
+                until_held(proxy, store.admin().prune(&Retention::default(), false)).await;
             }
             Self::Discarding => {
                 let mut worker = owner(store).await;
                 let failing = worker.take(1).await;
                 worker.settle_all(&[dead(&failing[0])]).await;
                 vanish.await;
-                until_held(proxy, store.desk().discard_dead(&Selection::default(), false, &ada())).await;
+                until_held(proxy, store.admin().discard_dead(&Selection::default(), false, &ada())).await;
             }
         }
     }
 }
 
 /// A relay that owns the lanes.
-async fn owner(store: &Postgres) -> Worker {
+async fn owner(store: &PostgresStore) -> Worker {
     append(store, &[Event::new("order.placed").key("bad")]).await.unwrap();
     let mut worker = Worker::on(store, SHORT).await;
     let start = Instant::now();
@@ -129,7 +130,7 @@ impl Place {
     }
 
     /// As relays open it, perhaps through a proxy.
-    async fn open(&self, proxy: Option<&FaultProxy>) -> Postgres {
+    async fn open(&self, proxy: Option<&FaultProxy>) -> PostgresStore {
         let servers = Servers::find();
         let name = self.database.as_ref().map_or("postgres", Database::name);
         let pooled = self.database.is_some();

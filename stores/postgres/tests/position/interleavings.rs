@@ -9,7 +9,7 @@ use crate::position::readers::{Reader, StoreReader};
 use crate::position::shop::{Elsewhere, Shop};
 
 /// How long something may take to come. Readers behind a gate wait for whatever else runs in the cluster.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(5);
 
 /// A reader, and what it has seen in the course of a test.
 pub(crate) struct Watched<R> {

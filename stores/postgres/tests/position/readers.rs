@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use postroom_core::{
-    Budget, Delivery, Receipt, RelayIdentity, RouteDefinition, Settlement, Source, Start, Store as _, Verdict, new_id,
+    Budget, Delivery, Receipt, RelayIdentity, RouteSpec, Settlement, Source, StartFrom, Store as _, Verdict, new_id,
 };
-use postroom_postgres::Postgres;
+use postroom_postgres::PostgresStore;
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 
@@ -20,8 +20,8 @@ pub(crate) trait Reader {
 }
 
 /// The route all readers of the store have.
-pub(crate) fn route() -> RouteDefinition {
-    RouteDefinition::new("shipping").starting(Start::Beginning)
+pub(crate) fn route() -> RouteSpec {
+    RouteSpec::new("shipping").start_from(StartFrom::Beginning)
 }
 
 /// A relay that was started just now.
@@ -48,7 +48,7 @@ pub(crate) struct StoreReader {
 }
 
 impl StoreReader {
-    pub(crate) async fn open(store: &Postgres) -> Self {
+    pub(crate) async fn open(store: &PostgresStore) -> Self {
         Self { source: store.source(&relay(Duration::from_secs(30)), &route()).await.unwrap() }
     }
 }
@@ -58,7 +58,7 @@ impl Reader for StoreReader {
         let mut seen = Vec::new();
         loop {
             let take = self.source.take(Budget { rows: 500, bytes: 64 << 20 }).await.unwrap();
-            assert_eq!(take.standing.halted, None);
+            assert_eq!(take.ownership.halted, None);
             let settlements: Vec<Settlement> = take.deliveries.iter().map(delivered).collect();
             self.source.settle(&settlements).await.unwrap();
             seen.extend(take.deliveries.iter().map(fact));

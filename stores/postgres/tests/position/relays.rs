@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use postroom_core::{Budget, RouteDefinition, RouteHealth, Settlement, Store as _};
+use postroom_core::{Budget, RouteHealth, RouteSpec, Settlement, Store as _};
 
 use crate::position::checker::Fact;
 use crate::position::load::Load;
@@ -15,7 +15,7 @@ const LEASE: Duration = Duration::from_millis(400);
 /// Between two looks that find nothing after the load: as long as a relay's own, and longer than routes share what they have read.
 const LOOK: Duration = Duration::from_millis(50);
 /// How long the last relay may take after the load.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(5);
 
 /// What the relays did.
 #[derive(Debug, Default)]
@@ -62,7 +62,7 @@ pub(crate) async fn deliver(shop: &Shop, load: &Load, lanes: usize) -> Relayed {
                 source.renew(&RouteHealth::running()).await.unwrap();
             }
             let take = source.take(Budget { rows: IN_HAND, bytes: 64 << 20 }).await.unwrap();
-            assert_eq!(take.standing.halted, None);
+            assert_eq!(take.ownership.halted, None);
             relayed.takes += 1;
             relayed.seen.extend(take.deliveries.iter().map(fact));
             if dies {
@@ -70,15 +70,15 @@ pub(crate) async fn deliver(shop: &Shop, load: &Load, lanes: usize) -> Relayed {
                 break;
             }
             let settlements: Vec<Settlement> = take.deliveries.iter().map(delivered).collect();
-            let standing = source.settle(&settlements).await.unwrap();
-            assert_eq!(standing.lost, [], "there is nobody else");
+            let ownership = source.settle(&settlements).await.unwrap();
+            assert_eq!(ownership.lost, [], "there is nobody else");
             let over = over.is_some_and(|over| {
                 assert!(
                     over.elapsed() < PATIENCE,
                     "after {PATIENCE:?} of {lanes} lanes {} are held",
-                    take.standing.lanes
+                    take.ownership.lanes
                 );
-                take.standing.lanes == lanes && take.deliveries.is_empty() && !take.more
+                take.ownership.lanes == lanes && take.deliveries.is_empty() && !take.more
             });
             empty = if over { empty + 1 } else { 0 };
             if empty == 3 {
@@ -97,7 +97,7 @@ pub(crate) async fn deliver(shop: &Shop, load: &Load, lanes: usize) -> Relayed {
 
 /// Delivers what the load appends on one route of a store that serves others too, until the load has ended.
 pub(crate) async fn serve(shop: &Shop, load: &Load, name: &str) -> Vec<Fact> {
-    let route = RouteDefinition { name: name.to_owned(), ..route() };
+    let route = RouteSpec { name: name.to_owned(), ..route() };
     let source = shop.store.source(&relay(PATIENCE), &route).await.unwrap();
     let (mut seen, mut empty) = (Vec::new(), 0);
     while empty < 3 {

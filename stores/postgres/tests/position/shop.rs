@@ -4,9 +4,9 @@ use std::str::FromStr as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use postroom_conformance::servers::{Database, Schema, Servers};
 use postroom_core::{Store as _, new_id};
-use postroom_postgres::{Postgres, PostgresOptions};
+use postroom_postgres::{PostgresOptions, PostgresStore};
+use postroom_testbed::{Database, Schema, Servers};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{ConnectOptions as _, Executor as _, Row as _};
 
@@ -16,7 +16,7 @@ use crate::position::checker::{Fact, Report, check};
 /// in the transactions that append.
 #[derive(Debug, Clone)]
 pub(crate) struct Shop {
-    pub(crate) store: Postgres,
+    pub(crate) store: PostgresStore,
     schema: Arc<Schema>,
     options: PostgresOptions,
 }
@@ -30,9 +30,9 @@ impl Shop {
     pub(crate) async fn with(change: impl FnOnce(PostgresOptions) -> PostgresOptions) -> Self {
         let schema = Arc::new(Schema::choose(&Servers::find()));
         let options = change(PostgresOptions::new("main", schema.url()).schema(schema.name()));
-        let store = Postgres::open_unmigrated(options.clone()).await.unwrap();
+        let store = PostgresStore::open_unmigrated(options.clone()).await.unwrap();
         store.schema().unwrap().up().await.unwrap();
-        let store = Postgres::open(options.clone()).await.unwrap();
+        let store = PostgresStore::open(options.clone()).await.unwrap();
         let shop = Self { store, schema, options };
         shop.session()
             .await
@@ -48,8 +48,8 @@ impl Shop {
     }
 
     /// The same store as another process opens it.
-    pub(crate) async fn another(&self) -> Postgres {
-        Postgres::open(self.options.clone()).await.unwrap()
+    pub(crate) async fn another(&self) -> PostgresStore {
+        PostgresStore::open(self.options.clone()).await.unwrap()
     }
 
     /// A connection of the application's.
@@ -148,6 +148,6 @@ impl Session {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(20), waits).await.unwrap()
+        tokio::time::timeout(Duration::from_mins(5), waits).await.unwrap()
     }
 }

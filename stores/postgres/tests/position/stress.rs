@@ -9,9 +9,9 @@ use crate::position::shop::Shop;
 /// Minutes of the long form.
 const MINUTES: &str = "POSTROOM_STRESS_MINUTES";
 
-/// One run in a schema of its own; the ring is so small that it goes round several times.
+/// One run in a schema of its own; the partitions are so short that each has its turn several times.
 async fn run(lanes: u16, length: Duration) {
-    let shop = Shop::with(|options| options.lanes(lanes).leaves(5).segment(Duration::from_secs(1))).await;
+    let shop = Shop::with(|options| options.lanes(lanes).partitions(5).segment(Duration::from_secs(1))).await;
     let start = Instant::now();
     let load = Load::begin(&shop, length).await;
     let relayed = relays::deliver(&shop, &load, lanes.into()).await;
@@ -29,7 +29,7 @@ async fn run(lanes: u16, length: Duration) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn routes_that_share_their_reads_each_get_everything_once_and_in_order() {
-    let shop = Shop::with(|options| options.lanes(4).leaves(5).segment(Duration::from_secs(1))).await;
+    let shop = Shop::with(|options| options.lanes(4).partitions(5).segment(Duration::from_secs(1))).await;
     let load = Load::begin(&shop, Duration::from_secs(6)).await;
     let (one, two, three) = tokio::join!(
         relays::serve(&shop, &load, "one"),

@@ -17,7 +17,7 @@ begin
   perform from gate;
   return pg_current_xact_id()::text::int8;
 end $$;
-alter table log alter column tx set default stalled_id(), alter column seg set default 0, alter column lane set default 0,
+alter table log alter column tx set default stalled_id(), alter column partition set default 0, alter column lane set default 0,
   alter column occurred_at set default now(), alter column type set default 'order.changed'";
 
 /// W1 draws a number and stops before it has an id; W2 draws the next and commits; read; W1 goes on and commits; read.

@@ -1,6 +1,6 @@
 //! Reads what the schema says about a table, through the application's own connections.
 
-use postroom_adopted::layout::{Name, TableName};
+use postroom_adopted::mapping::{Name, TableName};
 use postroom_adopted::{Catalogue, Columns, missing_table};
 use postroom_core::StoreError;
 use sqlx::{Row as _, SqlitePool};
@@ -12,10 +12,15 @@ pub(super) async fn read(pool: &SqlitePool, table: &TableName) -> Result<Catalog
     found.ok_or_else(|| missing_table(table))
 }
 
+/// A table's columns, and whether an insert must give the column. A single integer key fills itself.
+const COLUMNS: &str = r#"
+    select name, type, "notnull" = 1 and dflt_value is null and not (pk = 1 and upper(type) = 'INTEGER')
+    from pragma_table_info(?1, ?2)
+    order by cid"#;
+
 async fn look(pool: &SqlitePool, table: &TableName) -> Result<Option<Catalogue>, sqlx::Error> {
     let (name, schema) = (table.table.as_str(), table.schema.as_ref().map_or("main", Name::as_str));
-    let rows =
-        sqlx::query(include_str!("../sql/catalogue_columns.sql")).bind(name).bind(schema).fetch_all(pool).await?;
+    let rows = sqlx::query(COLUMNS).bind(name).bind(schema).fetch_all(pool).await?;
     if rows.is_empty() {
         return Ok(None);
     }

@@ -3,29 +3,30 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use postroom_adopted::layout::InboxTable;
+use postroom_adopted::mapping::InboxTable;
 use postroom_adopted::{Dialect, InboxTexts, ROWS_AT_ONCE};
 use postroom_core::{Acceptance, Clock as _, Inbox, StoreError};
-use sqlx::{AssertSqlSafe, SqlitePool, Transaction};
+use sqlx::{AssertSqlSafe, SqlitePool};
 
 use super::catalogue;
 use crate::clock::{SystemClock, micros};
 use crate::error::{Fault, is_busy, late_write_lock};
+use crate::tx::SqliteTransaction;
 
-/// An inbox in a table of the application's: `event_inbox`, `processed_events`, or any other.
+/// Inbox in a table of the application: `event_inbox`, `processed_events`, or any other.
 #[derive(Debug, Clone)]
 pub struct SqliteInbox {
     texts: InboxTexts,
 }
 
 impl SqliteInbox {
-    /// Looks at the table once: what is missing or would keep it from telling copies apart is an error that names it.
+    /// Opens the inbox and checks its table once: the error names a missing column or unique constraint.
     pub async fn open(pool: &SqlitePool, table: &InboxTable) -> Result<Self, StoreError> {
         let found = catalogue::read(pool, &table.table).await?;
         Ok(Self { texts: InboxTexts::new(Dialect::Sqlite, table, &found)? })
     }
 
-    /// Deletes what was accepted longer ago than this by this machine's clock, a thousand rows at a time; how many.
+    /// Deletes acceptances older than `keep` by this machine's clock, a thousand rows at a time, and returns their number.
     ///
     /// Keep longer than an event can still come: retries, redeliveries of the broker, and replays.
     pub async fn prune(&self, pool: &SqlitePool, keep: Duration) -> Result<u64, StoreError> {
@@ -49,13 +50,11 @@ impl SqliteInbox {
     }
 }
 
-impl Inbox for SqliteInbox {
-    type Tx<'t> = Transaction<'t, sqlx::Sqlite>;
-
-    async fn accept(&self, tx: &mut Self::Tx<'_>, consumer: &str, id: &str) -> Result<Acceptance, StoreError> {
+impl<T: SqliteTransaction> Inbox<T> for SqliteInbox {
+    async fn accept(&self, tx: &mut T, consumer: &str, id: &str) -> Result<Acceptance, StoreError> {
         self.texts.check(consumer, id)?;
         let query = sqlx::query(AssertSqlSafe(Arc::clone(&self.texts.accept))).bind(consumer).bind(id).bind(now());
-        let done = query.execute(&mut **tx).await.map_err(|error| self.failed(error, "accept"))?;
+        let done = query.execute(tx.connection()).await.map_err(|error| self.failed(error, "accept"))?;
         Ok(if done.rows_affected() == 1 { Acceptance::New } else { Acceptance::Duplicate })
     }
 }

@@ -39,6 +39,7 @@ impl Checkpoint {
         conn: &mut SqliteConnection,
         route: &str,
         recovered: i64,
+        replayed: i64,
     ) -> Result<(), sqlx::Error> {
         self.writes += 1;
         sqlx::query(include_str!("../sql/checkpoint.sql"))
@@ -51,6 +52,7 @@ impl Checkpoint {
             .bind(self.filtered)
             .bind(self.parked)
             .bind(recovered)
+            .bind(replayed)
             .execute(conn)
             .await
             .map(drop)

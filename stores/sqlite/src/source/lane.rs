@@ -1,15 +1,14 @@
 //! Ownership of the lane: who has it, taking it, finding out what became of a lost write, giving it up.
-
 use std::sync::Arc;
 
-use postroom_core::{RouteDefinition, StoreError};
+use postroom_core::faults::{self, Fault as Old};
+use postroom_core::{RouteSpec, StoreError};
 use sqlx::{Row, SqliteConnection};
 
 use super::checkpoint::Checkpoint;
 use super::{Owned, Shared, State};
 use crate::error::Fault;
 use crate::routes;
-use postroom_core::faults::{self, Fault as Old};
 
 /// The lane as the table has it.
 #[derive(Debug)]
@@ -19,6 +18,8 @@ pub(super) struct Lane {
     /// Until when its holder lives; `None` when it has no heartbeat.
     pub(super) alive_until: Option<i64>,
     pub(super) paused: bool,
+    /// When an operator last asked to try the destination now.
+    pub(super) probe_at: Option<i64>,
     /// Whether we live ourselves.
     pub(super) joined: bool,
 }
@@ -53,6 +54,7 @@ pub(super) async fn look(conn: &mut SqliteConnection, route: &str, boot: &str, n
         term,
         alive_until: row.try_get("alive_until")?,
         paused: row.try_get("paused")?,
+        probe_at: row.try_get("probe_at")?,
         joined: row.try_get("joined")?,
     })
 }
@@ -64,13 +66,12 @@ pub(super) async fn is_ours(
     boot: &str,
     term: i64,
 ) -> Result<bool, sqlx::Error> {
-    let row: Option<i64> =
-        sqlx::query_scalar("select 1 from postroom_lane where route = ?1 and lane = 0 and holder = ?2 and term = ?3")
-            .bind(route)
-            .bind(boot)
-            .bind(term)
-            .fetch_optional(conn)
-            .await?;
+    let row: Option<i64> = sqlx::query_scalar(include_str!("../sql/fence.sql"))
+        .bind(route)
+        .bind(boot)
+        .bind(term)
+        .fetch_optional(conn)
+        .await?;
     Ok(row.is_some() || faults::is(Old::Unfenced))
 }
 
@@ -128,7 +129,7 @@ impl Shared {
                         && is_ours(conn, &route.name, &boot, term).await?
                     {
                         if unwritten {
-                            position.save(conn, &route.name, 0).await?;
+                            position.save(conn, &route.name, 0, 0).await?;
                         }
                         sqlx::query("update postroom_lane set holder = null where route = ?1 and lane = 0")
                             .bind(&route.name)
@@ -149,7 +150,7 @@ impl Shared {
 
 async fn acquire(
     conn: &mut SqliteConnection,
-    definition: &RouteDefinition,
+    definition: &RouteSpec,
     boot: &str,
     now: i64,
 ) -> Result<Option<Owned>, Fault> {
@@ -189,13 +190,13 @@ async fn sequence_behind(conn: &mut SqliteConnection, position: &Checkpoint) -> 
 
 /// Takes the route out of the relay's heartbeat, and the heartbeat away when the relay serves none any more.
 async fn leave(conn: &mut SqliteConnection, route: &str, boot: &str) -> Result<(), sqlx::Error> {
-    sqlx::query("update postroom_relay set routes = json_remove(routes, ?2) where boot = ?1")
+    sqlx::query("update postroom_relay set routes = json_remove(routes, ?2) where source = '' and boot = ?1")
         .bind(boot)
         .bind(routes::path_of(route))
         .execute(&mut *conn)
         .await?;
     sqlx::query(
-        "delete from postroom_relay where boot = ?1 and routes = '{}' \
+        "delete from postroom_relay where source = '' and boot = ?1 and routes = '{}' \
          and not exists (select 1 from postroom_lane where holder = ?1)",
     )
     .bind(boot)
@@ -208,23 +209,24 @@ async fn leave(conn: &mut SqliteConnection, route: &str, boot: &str) -> Result<(
 mod tests {
     use std::time::Duration;
 
+    use postroom_admin::ManagedStore as _;
     use postroom_core::{
-        Budget, Event, Receipt, RelayIdentity, RouteDefinition, Settlement, Source, Start, Store, Verdict,
+        Budget, Event, Receipt, RelayIdentity, RouteSpec, Settlement, Source, StartFrom, Store, Verdict,
     };
 
     use super::super::SqliteSource;
-    use crate::store::Sqlite;
+    use crate::store::SqliteStore;
 
     /// Settles one of two events, then makes memory what it was before and says that the answer was lost.
     async fn settled_without_an_answer(happened: bool) {
         let folder = tempfile::tempdir().unwrap();
-        let store = Sqlite::create(folder.path().join("shop.db")).await.unwrap();
+        let store = SqliteStore::create(folder.path().join("shop.db")).await.unwrap();
         let relay =
             RelayIdentity { name: "r".into(), boot: "b".into(), version: "0".into(), lease: Duration::from_mins(1) };
-        let route = RouteDefinition { start: Start::Beginning, ..RouteDefinition::new("r") };
+        let route = RouteSpec { start: StartFrom::Beginning, ..RouteSpec::new("r") };
         store.source(&relay, &route).await.unwrap();
         let source = SqliteSource::new(store.inner.clone(), relay, route);
-        store.desk().append(&[Event::new("t"), Event::new("t")]).await.unwrap();
+        store.admin().append(&[Event::new("t"), Event::new("t")]).await.unwrap();
         let budget = Budget { rows: 10, bytes: 1 << 20 };
         let taken = source.take(budget).await.unwrap().deliveries;
         let settlement = |n: usize| Settlement {
@@ -256,9 +258,9 @@ mod tests {
             source.settle(&[settlement(0)]).await.unwrap();
         }
         source.settle(&[settlement(1)]).await.unwrap();
-        let audit = store.desk().audit().await.unwrap().remove(0);
-        assert_eq!((audit.counts.seen, audit.counts.delivered, audit.unsettled), (2, 2, 0));
-        assert!(audit.differences.is_empty(), "{audit:?}");
+        let verified = store.admin().verify().await.unwrap().remove(0);
+        assert_eq!((verified.counts.seen, verified.counts.delivered, verified.unsettled), (2, 2, 0));
+        assert!(verified.differences.is_empty(), "{verified:?}");
     }
 
     #[tokio::test]

@@ -1,32 +1,31 @@
 //! Reads what a take may hand out, on one snapshot. Decides what each event is; changes nothing.
-
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use postroom_core::{Budget, RouteDefinition};
+use postroom_core::faults::{self, Fault};
+use postroom_core::{Budget, RouteSpec};
 use serde_json::json;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 
 use crate::events::{Logged, count, logged, maybe_text, signed, wanted};
-use postroom_core::faults::{self, Fault};
 
 /// Most rows of the log that one look decides about, of either kind; the rest is for the next one.
 pub(super) const ROWS_MAX: usize = 5_000;
 /// Rows of the log per statement.
 const ROWS_AT_ONCE: usize = 500;
 
-/// Where to look.
+/// Query for due rows.
 #[derive(Debug)]
 pub(super) struct Question {
-    pub(super) route: Arc<RouteDefinition>,
+    pub(super) route: Arc<RouteSpec>,
     pub(super) start_at: Option<i64>,
     pub(super) now: i64,
     pub(super) budget: Budget,
     /// Counts takes: with room for one, due events and fresh ones take turns.
     pub(super) turn: usize,
-    /// Parked rows already handed out, as a JSON array.
+    /// Numbers of the parked rows that are already outgoing, as a JSON array.
     pub(super) out: String,
     /// The first [`ROWS_MAX`] numbers seen before that are in nobody's hands.
     pub(super) again: Vec<i64>,
@@ -34,11 +33,11 @@ pub(super) struct Question {
     pub(super) after: i64,
 }
 
-/// What is there.
+/// Rows that a query found.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
-    pub(super) handed: Vec<Handed>,
-    /// Numbers seen before that must be put aside now.
+    pub(super) outgoing: Vec<Outgoing>,
+    /// Numbers seen before that must be parked now.
     pub(super) parked_again: Vec<Parked>,
     /// Fresh numbers in order, with what they are.
     pub(super) fresh: Vec<(i64, Fate)>,
@@ -47,16 +46,16 @@ pub(super) struct Answer {
     pub(super) retrying: bool,
 }
 
-/// One to hand out.
+/// Row to deliver.
 #[derive(Debug)]
-pub(super) struct Handed {
+pub(super) struct Outgoing {
     pub(super) handle: i64,
     pub(super) attempts: u32,
     pub(super) ordered: bool,
     pub(super) logged: Logged,
 }
 
-/// One to put aside.
+/// Row to park.
 #[derive(Debug, Clone)]
 pub(super) struct Parked {
     pub(super) seq: i64,
@@ -65,12 +64,12 @@ pub(super) struct Parked {
     pub(super) due: Option<i64>,
 }
 
-/// What a fresh event is to the route.
+/// Handling of a fresh event by the route.
 #[derive(Debug)]
 pub(super) enum Fate {
     Filtered,
     Parked(Parked),
-    Handed,
+    Outgoing,
 }
 
 /// A number chosen, before its event is read.
@@ -110,19 +109,14 @@ pub(super) async fn look(conn: &mut SqliteConnection, question: &Question) -> Re
     let all = again(conn, question, &mut room, &mut chosen, &mut answer).await?
         && share_room(conn, question, &mut room, &mut chosen, &mut answer).await?;
     answer.more = !all;
-    answer.handed = load(conn, chosen).await?;
+    answer.outgoing = load(conn, chosen).await?;
     let name = &question.route.name;
-    answer.next_due =
-        sqlx::query_scalar("select min(due) from postroom_delivery where route = ?1 and due is not null and due > ?2")
-            .bind(name)
-            .bind(question.now)
-            .fetch_one(&mut *conn)
-            .await?;
-    answer.retrying =
-        sqlx::query_scalar("select exists (select 1 from postroom_delivery where route = ?1 and state = 'retrying')")
-            .bind(name)
-            .fetch_one(conn)
-            .await?;
+    answer.next_due = sqlx::query_scalar(include_str!("../sql/next_due.sql"))
+        .bind(name)
+        .bind(question.now)
+        .fetch_one(&mut *conn)
+        .await?;
+    answer.retrying = sqlx::query_scalar(include_str!("../sql/retrying.sql")).bind(name).fetch_one(conn).await?;
     Ok(answer)
 }
 
@@ -225,7 +219,7 @@ async fn fresh(
         for row in &rows {
             let seq = row.try_get("seq")?;
             let fate = fate(conn, question, row, seq).await?;
-            if matches!(fate, Fate::Handed) {
+            if matches!(fate, Fate::Outgoing) {
                 if !room.fits(count(row.try_get("size")?)) {
                     return Ok(false);
                 }
@@ -257,7 +251,7 @@ async fn fate(
     } else if blocked(conn, question, row, seq).await? {
         Fate::Parked(Parked { seq, key: ordering_key(row)?, due: None })
     } else {
-        Fate::Handed
+        Fate::Outgoing
     })
 }
 
@@ -275,29 +269,24 @@ async fn blocked(
 ) -> Result<bool, sqlx::Error> {
     match maybe_text(row, "ordering_key")? {
         Some(Cow::Owned(key)) => {
-            sqlx::query_scalar(
-                "select exists (select 1 from postroom_delivery \
-                 where route = ?1 and key = ?2 and blocks = 1 and seq < ?3)",
-            )
-            .bind(&question.route.name)
-            .bind(key)
-            .bind(seq)
-            .fetch_one(conn)
-            .await
+            sqlx::query_scalar(include_str!("../sql/blocked.sql"))
+                .bind(&question.route.name)
+                .bind(key)
+                .bind(seq)
+                .fetch_one(conn)
+                .await
         }
         _ => row.try_get("blocked"),
     }
 }
 
 /// Reads the events of the chosen numbers, in the order chosen.
-async fn load(conn: &mut SqliteConnection, chosen: Vec<Chosen>) -> Result<Vec<Handed>, sqlx::Error> {
+async fn load(conn: &mut SqliteConnection, chosen: Vec<Chosen>) -> Result<Vec<Outgoing>, sqlx::Error> {
     let mut events = HashMap::with_capacity(chosen.len());
     for some in chosen.chunks(ROWS_AT_ONCE) {
         let numbers: Vec<i64> = some.iter().map(|c| c.seq).collect();
-        let rows = sqlx::query("select * from postroom_log where seq in (select value from json_each(?1))")
-            .bind(json!(numbers).to_string())
-            .fetch_all(&mut *conn)
-            .await?;
+        let rows =
+            sqlx::query(include_str!("../sql/load.sql")).bind(json!(numbers).to_string()).fetch_all(&mut *conn).await?;
         for row in &rows {
             let logged = logged(row)?;
             events.insert(logged.seq, logged);
@@ -307,30 +296,31 @@ async fn load(conn: &mut SqliteConnection, chosen: Vec<Chosen>) -> Result<Vec<Ha
         .into_iter()
         .filter_map(|c| {
             let logged = events.get(&c.seq)?.clone();
-            Some(Handed { handle: c.handle, attempts: c.attempts, ordered: c.ordered, logged })
+            Some(Outgoing { handle: c.handle, attempts: c.attempts, ordered: c.ordered, logged })
         })
         .collect())
 }
 
 #[cfg(test)]
 mod tests {
-    use postroom_core::{Event, Store};
+    use postroom_admin::ManagedStore as _;
+    use postroom_core::Event;
 
     use super::*;
-    use crate::store::Sqlite;
+    use crate::store::SqliteStore;
 
     /// Event 1 of a key blocks 2, which was seen before, and 3, which is fresh. It is settled between the two questions of one look:
     /// the look still sees it, or 3 would go out before 2.
     #[tokio::test]
     async fn a_look_sees_one_moment_though_a_blocker_is_settled_between_its_questions() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Sqlite::create(folder.path().join("shop.db")).await.unwrap();
-        store.desk().append(&["t"; 3].map(|t| Event::new(t).key("k"))).await.unwrap();
+        let store = SqliteStore::create(folder.path().join("shop.db")).await.unwrap();
+        store.admin().append(&["t"; 3].map(|t| Event::new(t).key("k"))).await.unwrap();
         let blocker = "insert into postroom_delivery (route, seq, key, state, blocks, due, since) \
                        values ('r', 1, 'k', 'retrying', 1, 1, 0)";
         sqlx::query(blocker).execute(store.pool()).await.unwrap();
         let question = Question {
-            route: Arc::new(RouteDefinition::new("r")),
+            route: Arc::new(RouteSpec::new("r")),
             start_at: None,
             now: 0,
             budget: Budget { rows: 10, bytes: 1 << 20 },

@@ -1,7 +1,7 @@
 //! One route of this store as one relay sees it.
 //!
 //! The lane's position lives in memory while the relay owns the lane, and in the checkpoint. Reading forward changes
-//! memory only; every change that puts an event aside or ends it is written together with the position (`settle`, and
+//! memory only; every change that parks an event or ends it is written together with the position (`settle`, and
 //! the parking part of `take`). Both run under one lock, so that neither overwrites what the other has just computed.
 
 pub(crate) mod checkpoint;
@@ -17,11 +17,12 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use async_trait::async_trait;
 use postroom_core::{
-    Budget, Ear, LaneTerm, Lease, RelayIdentity, RouteDefinition, RouteHealth, Settlement, Source, Standing,
-    StoreError, Take,
+    Budget, Failure, LaneTerm, Lease, Notified, Ownership, RelayIdentity, RouteHealth, RouteSpec, Settlement, Source,
+    StoreError, Take, disabled_by,
 };
 use tokio::sync::Mutex;
 
+use crate::admin;
 use crate::database::{Version, joined};
 use crate::routes;
 use crate::store::Inner;
@@ -37,7 +38,7 @@ pub(crate) struct SqliteSource(Arc<Shared>);
 struct Shared {
     inner: Arc<Inner>,
     relay: RelayIdentity,
-    route: Arc<RouteDefinition>,
+    route: Arc<RouteSpec>,
     state: Arc<Mutex<State>>,
     // The term we own the lane under, 0 for none: what a renewal may look at without waiting for a take.
     term: AtomicI64,
@@ -87,7 +88,7 @@ struct Idle {
 
 impl SqliteSource {
     /// A source of a route that is registered and joined.
-    pub(crate) fn new(inner: Arc<Inner>, relay: RelayIdentity, route: RouteDefinition) -> Self {
+    pub(crate) fn new(inner: Arc<Inner>, relay: RelayIdentity, route: RouteSpec) -> Self {
         let (route, term, verification) = (Arc::new(route), AtomicI64::new(0), Mutex::default());
         Self(Arc::new(Shared { inner, relay, route, state: Arc::default(), term, verification }))
     }
@@ -131,7 +132,7 @@ impl Source for SqliteSource {
         Ok(found)
     }
 
-    async fn settle(&self, settlements: &[Settlement]) -> Result<Standing, StoreError> {
+    async fn settle(&self, settlements: &[Settlement]) -> Result<Ownership, StoreError> {
         let (shared, settlements) = (Arc::clone(&self.0), settlements.to_vec());
         joined(tokio::spawn(async move { shared.settle(settlements).await }).await, "settle")?
     }
@@ -154,14 +155,14 @@ impl Source for SqliteSource {
             })
             .await?;
         let ours = lane.held_by(&self.0.relay.boot, term);
-        let standing = Standing {
+        let ownership = Ownership {
             paused: lane.paused,
             lanes: usize::from(ours),
             lost: if ours || term == 0 { Vec::new() } else { vec![LaneTerm { lane: LANE, term }] },
             differs: if ours { self.0.differs(term).await } else { None },
-            ..Standing::default()
+            ..Ownership::default()
         };
-        Ok(Lease { valid_for: self.0.relay.lease, standing })
+        Ok(Lease { valid_for: self.0.relay.lease, ownership, probe_asked: lane.probe_at.map(crate::clock::timestamp) })
     }
 
     async fn release(&self) -> Result<(), StoreError> {
@@ -169,7 +170,16 @@ impl Source for SqliteSource {
         joined(tokio::spawn(async move { shared.release().await }).await, "release")?
     }
 
-    fn ear(&self) -> Ear {
-        self.0.inner.wake.listen()
+    async fn disable(&self, failure: &Failure) -> Result<(), StoreError> {
+        let log = admin::SqliteLog(Arc::clone(&self.0.inner));
+        postroom_admin::routes::pause(&log, &self.0.route.name, &disabled_by(failure)).await.map(drop)
+    }
+
+    async fn is_drained(&self) -> Result<bool, StoreError> {
+        admin::routes::is_drained(&self.0.inner, &self.0.route.name).await
+    }
+
+    fn notified(&self) -> Notified {
+        self.0.inner.wake.notified()
     }
 }

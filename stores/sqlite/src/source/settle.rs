@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use postroom_core::faults::{self, Fault as Old};
-use postroom_core::{Failure, OnDead, OnFailure, Ranges, RouteDefinition, Settlement, Standing, StoreError, Verdict};
+use postroom_core::{Failure, OnDead, OnFailure, Ownership, Ranges, RouteSpec, Settlement, StoreError, Verdict};
 use serde_json::{Map, Value, json};
 use sqlx::{Row, SqliteConnection};
 
@@ -27,10 +27,11 @@ struct Item {
     took: Duration,
 }
 
-/// What one settle adds up to.
+/// Sums of a settle.
 #[derive(Default)]
 struct Sums {
     recovered: i64,
+    replayed: i64,
     delivered: i64,
     retried: i64,
     dead: i64,
@@ -40,7 +41,7 @@ struct Sums {
 }
 
 impl Shared {
-    pub(super) async fn settle(&self, settlements: Vec<Settlement>) -> Result<Standing, StoreError> {
+    pub(super) async fn settle(&self, settlements: Vec<Settlement>) -> Result<Ownership, StoreError> {
         let mut guard = Arc::clone(&self.state).lock_owned().await;
         let state = &mut *guard;
         self.resolve(state).await?;
@@ -60,7 +61,7 @@ impl Shared {
             }
         }
         if state.owned.is_none() || items.is_empty() {
-            return Ok(Standing { lanes: usize::from(state.owned.is_some()), lost, ..Standing::default() });
+            return Ok(Ownership { lanes: usize::from(state.owned.is_some()), lost, ..Ownership::default() });
         }
         // What failed goes before what is given back: the one may have to wait behind the other.
         items.sort_by_key(|item| (item.verdict == Verdict::Returned, item.handle));
@@ -76,7 +77,7 @@ impl Shared {
                     if !lane::is_ours(conn, &route.name, &boot, term).await? {
                         return Ok(None);
                     }
-                    let mut work = Work { conn, route: &route, now, position, sums: Sums::default() };
+                    let mut work = SettleRun { conn, route: &route, now, position, sums: Sums::default() };
                     for item in items {
                         work.settle(item).await?;
                     }
@@ -97,12 +98,12 @@ impl Shared {
                 for handle in handles {
                     state.out.remove(&handle);
                 }
-                Ok(Standing { paused, lanes: 1, lost, ..Standing::default() })
+                Ok(Ownership { paused, lanes: 1, lost, ..Ownership::default() })
             }
             Ok(None) => {
                 self.lose(state);
                 lost.append(&mut state.lost);
-                Ok(Standing { lost, ..Standing::default() })
+                Ok(Ownership { lost, ..Ownership::default() })
             }
             Err(error) => {
                 state.unsure = tried.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -124,23 +125,25 @@ fn groups(numbers: &Ranges) -> Vec<Ranges> {
     groups.into_iter().map(|group| group.into_iter().collect()).collect()
 }
 
-/// One settle at work.
-struct Work<'w> {
+/// Run of a settle on a connection.
+struct SettleRun<'w> {
     conn: &'w mut SqliteConnection,
-    route: &'w RouteDefinition,
+    route: &'w RouteSpec,
     now: i64,
     position: Checkpoint,
     sums: Sums,
 }
 
 /// A parked row before its verdict.
-struct Aside {
+struct ParkedRow {
     handle: i64,
     seq: i64,
     key: Option<String>,
     blocks: bool,
     round: i64,
     dead: bool,
+    /// Replay that made it due.
+    replay: Option<String>,
 }
 
 /// A failure on its way into the tables.
@@ -153,21 +156,21 @@ struct Failed<'f> {
     blocks: bool,
 }
 
-impl Work<'_> {
+impl SettleRun<'_> {
     async fn settle(&mut self, item: Item) -> Result<(), Fault> {
         // A number that is not unsettled has its outcome already: this settle is repeated.
         if item.handle > 0 && !self.position.unsettled.contains(item.handle) {
             return Ok(());
         }
         match &item.verdict {
-            Verdict::Delivered(receipt) => self.delivered(item.handle, receipt.0.as_deref()).await,
+            Verdict::Delivered(receipt) => self.delivered(item.handle, receipt.place.as_deref()).await,
             Verdict::Retry { attempts, after, failure } => {
                 let due = Some(self.now.saturating_add(span(*after)));
                 let blocks = self.route.on_failure == OnFailure::Block;
                 let failed = Failed { state: "retrying", due, attempts: *attempts, failure, blocks };
                 self.failed(&item, &failed).await
             }
-            Verdict::Dead { attempts, failure } => {
+            Verdict::Dead { attempts, failure, .. } => {
                 let blocks = self.route.on_dead == OnDead::Hold;
                 let failed = Failed { state: "dead", due: None, attempts: *attempts, failure, blocks };
                 self.failed(&item, &failed).await
@@ -187,17 +190,17 @@ impl Work<'_> {
             }
             return Ok(());
         }
-        let row = sqlx::query("delete from postroom_delivery where handle = ?1 returning seq, key, blocks, replay")
-            .bind(-handle)
-            .fetch_optional(&mut *self.conn)
-            .await?;
+        let row =
+            sqlx::query(include_str!("../sql/delivered.sql")).bind(-handle).fetch_optional(&mut *self.conn).await?;
         // Gone already: settled before, or discarded by an operator meanwhile.
         let Some(row) = row else { return Ok(()) };
         let (seq, key): (i64, _) = (row.try_get("seq")?, maybe_text(&row, "key")?);
         self.sums.delivered += 1;
-        self.sums.recovered += i64::from(!row.try_get::<bool, _>("replay")?);
+        let is_replay: bool = row.try_get("replay")?;
+        *(if is_replay { &mut self.sums.replayed } else { &mut self.sums.recovered }) += 1;
+        let replay: Option<String> = row.try_get("replayed_by")?;
         let coordinates = receipt.map(|words| (seq.to_string(), json!(words))).into_iter().collect();
-        self.receipt(&[(seq, seq)].into_iter().collect(), &coordinates).await?;
+        self.receipt(&[(seq, seq)].into_iter().collect(), &coordinates, replay.as_deref()).await?;
         if let (true, Some(key)) = (row.try_get("blocks")?, key) {
             release(self.conn, &self.route.name, &key, self.now).await?;
         }
@@ -219,7 +222,7 @@ impl Work<'_> {
     }
 
     /// A first delivery that failed gets a row of its own.
-    async fn park(&mut self, item: &Item, failed: &Failed<'_>) -> Result<Option<Aside>, Fault> {
+    async fn park(&mut self, item: &Item, failed: &Failed<'_>) -> Result<Option<ParkedRow>, Fault> {
         let (seq, key) = (item.handle, item.key.as_deref());
         self.position.unsettled.remove(seq);
         self.position.parked += 1;
@@ -236,31 +239,31 @@ impl Work<'_> {
             .bind(self.now)
             .fetch_one(&mut *self.conn)
             .await?;
-        Ok(Some(Aside {
+        Ok(Some(ParkedRow {
             handle: row.try_get("handle")?,
             seq,
             key: key.map(str::to_owned),
             blocks: failed.blocks && key.is_some(),
             round: row.try_get("round")?,
             dead: false,
+            replay: None,
         }))
     }
 
     /// A row that failed again. One that an operator gave up meanwhile stays dead.
-    async fn park_again(&mut self, item: &Item, failed: &Failed<'_>) -> Result<Option<Aside>, Fault> {
-        let row = sqlx::query("select seq, key, blocks, round, state from postroom_delivery where handle = ?1")
-            .bind(-item.handle)
-            .fetch_optional(&mut *self.conn)
-            .await?;
+    async fn park_again(&mut self, item: &Item, failed: &Failed<'_>) -> Result<Option<ParkedRow>, Fault> {
+        let row =
+            sqlx::query(include_str!("../sql/parked.sql")).bind(-item.handle).fetch_optional(&mut *self.conn).await?;
         let Some(row) = row else { return Ok(None) };
         let dead = row.try_get::<&str, _>("state")? == "dead";
-        let row = Aside {
+        let row = ParkedRow {
             handle: -item.handle,
             seq: row.try_get("seq")?,
             key: maybe_text(&row, "key")?.map(Cow::into_owned),
             blocks: row.try_get("blocks")?,
             round: row.try_get("round")?,
             dead,
+            replay: row.try_get("replayed_by")?,
         };
         sqlx::query(include_str!("../sql/park_again.sql"))
             .bind(row.handle)
@@ -276,7 +279,7 @@ impl Work<'_> {
         Ok(Some(row))
     }
 
-    async fn attempt(&mut self, row: &Aside, item: &Item, failed: &Failed<'_>) -> Result<(), Fault> {
+    async fn attempt(&mut self, row: &ParkedRow, item: &Item, failed: &Failed<'_>) -> Result<(), Fault> {
         let new = sqlx::query(include_str!("../sql/attempt.sql"))
             .bind(row.handle)
             .bind(row.round)
@@ -289,6 +292,7 @@ impl Work<'_> {
             .bind(&failed.failure.error)
             .bind(i64::try_from(item.took.as_millis()).unwrap_or(i64::MAX))
             .bind(json!(failed.failure.handlers).to_string())
+            .bind(row.replay.as_deref())
             .execute(&mut *self.conn)
             .await?
             .rows_affected();
@@ -321,21 +325,24 @@ impl Work<'_> {
         Ok(())
     }
 
-    async fn receipt(&mut self, ranges: &Ranges, coordinates: &Map<String, Value>) -> Result<(), Fault> {
+    async fn receipt(
+        &mut self,
+        ranges: &Ranges,
+        coordinates: &Map<String, Value>,
+        replay: Option<&str>,
+    ) -> Result<(), Fault> {
         let Some(first) = ranges.iter().next().map(|(first, _)| first) else { return Ok(()) };
         let last = ranges.iter().last().map_or(first, |(_, last)| last);
-        sqlx::query(
-            "insert into postroom_receipt (route, lane, first, last, ranges, coordinates, at) \
-             values (?1, 0, ?2, ?3, ?4, ?5, ?6)",
-        )
-        .bind(&self.route.name)
-        .bind(first)
-        .bind(last)
-        .bind(ranges_text(ranges))
-        .bind(json!(coordinates).to_string())
-        .bind(self.now)
-        .execute(&mut *self.conn)
-        .await?;
+        sqlx::query(include_str!("../sql/receipt.sql"))
+            .bind(&self.route.name)
+            .bind(first)
+            .bind(last)
+            .bind(ranges_text(ranges))
+            .bind(json!(coordinates).to_string())
+            .bind(self.now)
+            .bind(replay)
+            .execute(&mut *self.conn)
+            .await?;
         Ok(())
     }
 
@@ -345,19 +352,19 @@ impl Work<'_> {
         for group in groups(&sums.receipts) {
             let numbers = group.numbers().map(|seq| seq.to_string());
             let coordinates = numbers.filter_map(|seq| sums.coordinates.remove_entry(&seq)).collect();
-            self.receipt(&group, &coordinates).await?;
+            self.receipt(&group, &coordinates, None).await?;
         }
         if sums.delivered + sums.retried + sums.dead > 0 {
             sqlx::query(include_str!("../sql/stat.sql"))
                 .bind(&self.route.name)
-                .bind(self.now.div_euclid(60_000_000))
+                .bind(self.now - self.now.rem_euclid(60_000_000))
                 .bind(sums.delivered)
                 .bind(sums.retried)
                 .bind(sums.dead)
                 .execute(&mut *self.conn)
                 .await?;
         }
-        self.position.save(self.conn, &self.route.name, sums.recovered).await?;
+        self.position.save(self.conn, &self.route.name, sums.recovered, sums.replayed).await?;
         Ok(self.position)
     }
 }

@@ -1,16 +1,16 @@
-//! Takes: acquires the lane if it is free, looks, and puts aside what cannot go yet.
+//! Takes: acquires the lane if it is free, looks, and parks what cannot go yet.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use postroom_core::{Budget, Delivery, LaneTerm, Standing, StoreError, Take};
+use postroom_core::{Budget, Delivery, LaneTerm, Ownership, StoreError, Take};
 use serde_json::json;
 use sqlx::SqliteConnection;
 
 use super::checkpoint::Checkpoint;
 use super::lane::{self, Lane};
-use super::look::{self, Answer, Fate, Handed, Parked, Question};
+use super::look::{self, Answer, Fate, Outgoing, Parked, Question};
 use super::{Idle, LANE, Shared, State};
 use crate::clock::{duration, span, timestamp};
 use crate::release::{block_again, release};
@@ -22,7 +22,7 @@ impl Shared {
     pub(super) async fn take(&self, budget: Budget) -> Result<Take, StoreError> {
         let mut state = Arc::clone(&self.state).lock_owned().await;
         let mut result = self.take_locked(&mut state, budget).await?;
-        result.standing.lost = std::mem::take(&mut state.lost);
+        result.ownership.lost = std::mem::take(&mut state.lost);
         result.taken_over = std::mem::take(&mut state.taken_over);
         Ok(result)
     }
@@ -47,18 +47,18 @@ impl Shared {
             self.lose(state);
         }
         if state.owned.is_none() && (!lane.is_free(&self.relay.boot, now) || !self.acquire(state).await?) {
-            let standing = Standing { paused: lane.paused, ..Standing::default() };
-            let result = Take { standing, ..Take::default() };
+            let ownership = Ownership { paused: lane.paused, ..Ownership::default() };
+            let result = Take { ownership, ..Take::default() };
             return Ok(rest(state, (version, now), lane.alive_until, result));
         }
         // Only a look before it was ours finds another's name.
         state.taken_over += usize::from(lane.was_anothers(&self.relay.boot));
-        let mut standing = Standing { paused: lane.paused, lanes: 1, ..Standing::default() };
-        let Some(owned) = &mut state.owned else { return Ok(Take { standing, ..Take::default() }) };
-        standing.halted.clone_from(&owned.halted);
-        if lane.paused || standing.halted.is_some() {
+        let mut ownership = Ownership { paused: lane.paused, lanes: 1, ..Ownership::default() };
+        let Some(owned) = &mut state.owned else { return Ok(Take { ownership, ..Take::default() }) };
+        ownership.halted.clone_from(&owned.halted);
+        if lane.paused || ownership.halted.is_some() {
             let answer = Answer::default();
-            return self.apply(state, version, now, standing, answer).await;
+            return self.apply(state, version, now, ownership, answer).await;
         }
         let again = owned.position.unsettled.numbers().filter(|n| !state.out.contains_key(n));
         let question = Question {
@@ -77,7 +77,7 @@ impl Shared {
             .db
             .look("take", move |conn| Box::pin(async move { Ok(look::look(conn, &question).await?) }))
             .await?;
-        self.apply(state, version, now, standing, answer).await
+        self.apply(state, version, now, ownership, answer).await
     }
 
     async fn lane(&self, now: i64) -> Result<Lane, StoreError> {
@@ -88,44 +88,44 @@ impl Shared {
             .await
     }
 
-    /// Moves the position by what was found; writes it when something was put aside or it was long unwritten.
+    /// Moves the position by what was found; writes it when something was parked or it was long unwritten.
     async fn apply(
         &self,
         state: &mut State,
         version: crate::database::Version,
         now: i64,
-        standing: Standing,
+        ownership: Ownership,
         answer: Answer,
     ) -> Result<Take, StoreError> {
-        let Some(owned) = &mut state.owned else { return Ok(Take { standing, ..Take::default() }) };
+        let Some(owned) = &mut state.owned else { return Ok(Take { ownership, ..Take::default() }) };
         let mut position = owned.position.clone();
         let mut parked = answer.parked_again;
-        for aside in &parked {
-            position.unsettled.remove(aside.seq);
+        for row in &parked {
+            position.unsettled.remove(row.seq);
         }
         for (seq, fate) in answer.fresh {
             position.hwm = seq;
             position.seen += 1;
             match fate {
                 Fate::Filtered => position.filtered += 1,
-                Fate::Handed => position.unsettled.insert(seq),
-                Fate::Parked(aside) => parked.push(aside),
+                Fate::Outgoing => position.unsettled.insert(seq),
+                Fate::Parked(row) => parked.push(row),
             }
         }
         position.parked += i64::try_from(parked.len()).unwrap_or(0);
-        let next_due = parked.iter().filter_map(|aside| aside.due).chain(answer.next_due).min();
+        let next_due = parked.iter().filter_map(|row| row.due).chain(answer.next_due).min();
         let moved = position != owned.position;
         let since = owned.unwritten_since.or(moved.then_some(now));
         if !parked.is_empty() || since.is_some_and(|since| now - since >= span(UNWRITTEN_MAX)) {
-            if !self.put_aside(state, position, parked, now).await? {
+            if !self.park_rows(state, position, parked, now).await? {
                 self.lose(state);
-                return Ok(Take { more: true, standing: Standing { lanes: 0, ..standing }, ..Take::default() });
+                return Ok(Take { more: true, ownership: Ownership { lanes: 0, ..ownership }, ..Take::default() });
             }
         } else {
             owned.position = position;
             owned.unwritten_since = since;
         }
-        let Some(owned) = &state.owned else { return Ok(Take { standing, ..Take::default() }) };
+        let Some(owned) = &state.owned else { return Ok(Take { ownership, ..Take::default() }) };
         let term = owned.term;
         let settled = owned.unwritten_since.is_none();
         let result = Take {
@@ -133,15 +133,15 @@ impl Shared {
             next_due: next_due.map(|due| duration(due - now)),
             retrying: answer.retrying,
             taken_over: 0,
-            standing,
-            deliveries: answer.handed.into_iter().map(|handed| delivery(handed, term)).collect(),
+            ownership,
+            deliveries: answer.outgoing.into_iter().map(|outgoing| delivery(outgoing, term)).collect(),
         };
         let quiet = settled && !result.more && result.deliveries.is_empty() && !moved;
         Ok(if quiet { rest(state, (version, now), next_due, result) } else { result })
     }
 
-    /// Writes the position with what was put aside. Says whether the lane was still ours.
-    async fn put_aside(
+    /// Writes the position with what was parked. Says whether the lane was still ours.
+    async fn park_rows(
         &self,
         state: &mut State,
         position: Checkpoint,
@@ -162,7 +162,7 @@ impl Shared {
                     }
                     park(conn, &route.name, &parked, now).await?;
                     let mut position = position;
-                    position.save(conn, &route.name, 0).await?;
+                    position.save(conn, &route.name, 0, 0).await?;
                     *trying.lock().unwrap_or_else(PoisonError::into_inner) = Some(position.clone());
                     Ok(Some(position))
                 })
@@ -189,39 +189,40 @@ fn rest(state: &mut State, (version, at): (crate::database::Version, i64), until
     result
 }
 
-fn delivery(handed: Handed, term: i64) -> Delivery {
+fn delivery(outgoing: Outgoing, term: i64) -> Delivery {
     Delivery {
-        handle: handed.handle,
+        handle: outgoing.handle,
         lane: LaneTerm { lane: LANE, term },
-        position: Some(handed.logged.seq),
-        attempts: handed.attempts,
-        ordered: handed.ordered,
-        appended_at: timestamp(handed.logged.appended_at),
-        event: handed.logged.event,
+        position: Some(outgoing.logged.seq),
+        attempts: outgoing.attempts,
+        ordered: outgoing.ordered,
+        appended_at: timestamp(outgoing.logged.appended_at),
+        refused: None,
+        event: outgoing.logged.event,
     }
 }
 
-/// Puts events aside.
+/// Parks events.
 async fn park(conn: &mut SqliteConnection, route: &str, parked: &[Parked], now: i64) -> Result<(), sqlx::Error> {
     let mut keys = HashMap::new();
-    for aside in parked {
-        let state = if aside.due.is_some() { "delayed" } else { "blocked" };
+    for parked in parked {
+        let state = if parked.due.is_some() { "delayed" } else { "blocked" };
         sqlx::query(include_str!("../sql/park.sql"))
             .bind(route)
-            .bind(aside.seq)
-            .bind(aside.key.as_deref())
+            .bind(parked.seq)
+            .bind(parked.key.as_deref())
             .bind(state)
-            .bind(aside.due.is_none())
-            .bind(aside.due)
+            .bind(parked.due.is_none())
+            .bind(parked.due)
             .bind(0)
             .bind(None::<&str>)
             .bind(None::<&str>)
             .bind(now)
             .execute(&mut *conn)
             .await?;
-        if let (None, Some(key)) = (aside.due, &aside.key) {
-            let first = keys.entry(Arc::clone(key)).or_insert(aside.seq);
-            *first = aside.seq.min(*first);
+        if let (None, Some(key)) = (parked.due, &parked.key) {
+            let first = keys.entry(Arc::clone(key)).or_insert(parked.seq);
+            *first = parked.seq.min(*first);
         }
     }
     for (key, first) in keys {

@@ -96,14 +96,14 @@ impl Verification {
         }
         let words = format!(
             "counts_differ: there are {rows} events up to the position, but {expected} are accounted for; \
-             `postroom audit` shows the counts"
+             `postroom verify` shows the counts"
         );
         self.differs = Some((place.term, words));
     }
 }
 
 /// Rows above `after` and up to `upto`, with what stands beside them under the same snapshot.
-struct Stretch {
+struct RowRange {
     rows: i64,
     pruned: i64,
     base: i64,
@@ -111,15 +111,23 @@ struct Stretch {
     first: i64,
 }
 
-async fn stretch(inner: &Inner, route: &str, after: i64, upto: i64) -> Result<Stretch, StoreError> {
+/// How many rows of the log are numbered above ?2 and up to ?3; with the number of pruned ones, the base of the route
+/// (?1) and the first number there is. A range of the primary key.
+const ROW_RANGE: &str = "
+    select (select count(*) from postroom_log where seq > ?2 and seq <= ?3) as rows,
+      (select value from postroom_meta where name = 'pruned') as pruned,
+      (select base from postroom_checkpoint where route = ?1 and lane = 0) as base,
+      (select coalesce(min(seq), 1) from postroom_log) as first";
+
+async fn stretch(inner: &Inner, route: &str, after: i64, upto: i64) -> Result<RowRange, StoreError> {
     let route = route.to_owned();
     inner
         .db
         .look("verify", move |conn| {
             Box::pin(async move {
-                let row = sqlx::query(include_str!("../sql/verify.sql")).bind(route).bind(after).bind(upto);
+                let row = sqlx::query(ROW_RANGE).bind(route).bind(after).bind(upto);
                 let row = row.fetch_one(conn).await?;
-                Ok(Stretch {
+                Ok(RowRange {
                     rows: row.try_get("rows")?,
                     pruned: row.try_get("pruned")?,
                     base: row.try_get("base")?,
@@ -143,7 +151,7 @@ async fn count(
         let rows = if new.first > before.hwm + 1 { place.seen - before.seen } else { new.rows };
         return Ok(Some(Answer { place, rows: before.seen + new.base + rows, expected: new.base + place.seen }));
     }
-    let Stretch { pruned, base, first, .. } = stretch(inner, &route, 0, 0).await?;
+    let RowRange { pruned, base, first, .. } = stretch(inner, &route, 0, 0).await?;
     let (mut after, mut rows) = (first - 1, 0);
     while after < place.hwm {
         let (began, upto) = (Instant::now(), after.saturating_add(STEP).min(place.hwm));

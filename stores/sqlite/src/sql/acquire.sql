@@ -3,8 +3,8 @@
 update postroom_lane set holder = ?2, term = term + 1
 where route = ?1 and lane = 0
   and (holder is null or holder = ?2
-       or not exists (select 1 from postroom_relay where boot = postroom_lane.holder
+       or not exists (select 1 from postroom_relay where source = '' and boot = postroom_lane.holder
                       and alive_until > ?3 and seen_at - ?3 <= alive_until - seen_at))
-  and exists (select 1 from postroom_relay where boot = ?2
+  and exists (select 1 from postroom_relay where source = '' and boot = ?2
               and alive_until > ?3 and seen_at - ?3 <= alive_until - seen_at)
 returning term

@@ -9,11 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use postroom_admin::ManagedStore as _;
 use postroom_core::{
-    Actor, Budget, Clock, Delivery, Event, Failure, FailureKind, Outbox, Receipt, RelayIdentity, RouteDefinition,
-    Settlement, Source, Start, Store, Timestamp, Verdict,
+    Actor, Budget, Clock, Delivery, Event, Failure, FailureKind, Outbox, Receipt, RelayIdentity, RouteSpec, Settlement,
+    Source, StartFrom, Store, Timestamp, Verdict,
 };
-use postroom_sqlite::{Sqlite, SqliteOptions};
+use postroom_sqlite::{SqliteOptions, SqliteStore};
 
 /// 2026-01-01T00:00:00Z
 const START: i64 = 1_767_225_600_000_000;
@@ -57,7 +58,7 @@ impl Clock for ManualClock {
 pub struct Shop {
     pub folder: tempfile::TempDir,
     pub clock: Arc<ManualClock>,
-    pub store: Sqlite,
+    pub store: SqliteStore,
 }
 
 impl Shop {
@@ -70,7 +71,7 @@ impl Shop {
         let clock = Arc::new(ManualClock::default());
         let path = folder.path().join("shop.db");
         let options = SqliteOptions::new("main", path.to_str().unwrap()).create(true).clock(clock.clone());
-        let store = Sqlite::open_unmigrated(change(options)).await.unwrap();
+        let store = SqliteStore::open_unmigrated(change(options)).await.unwrap();
         store.schema().unwrap().up().await.unwrap();
         Self { folder, clock, store }
     }
@@ -92,7 +93,7 @@ impl Shop {
         self.append(&events).await;
     }
 
-    pub async fn source(&self, boot: &str, route: &RouteDefinition) -> Arc<dyn Source> {
+    pub async fn source(&self, boot: &str, route: &RouteSpec) -> Arc<dyn Source> {
         self.store.source(&relay(boot), route).await.unwrap()
     }
 
@@ -106,8 +107,8 @@ impl Shop {
     }
 
     /// Proves by counting that nothing was lost.
-    pub async fn audit(&self) {
-        for row in self.store.desk().audit().await.unwrap() {
+    pub async fn verify(&self) {
+        for row in self.store.admin().verify().await.unwrap() {
             assert!(row.differences.is_empty(), "{row:?}");
         }
     }
@@ -117,8 +118,8 @@ pub fn relay(boot: &str) -> RelayIdentity {
     RelayIdentity { name: "relay".into(), boot: boot.into(), version: "0".into(), lease: LEASE }
 }
 
-pub fn from_beginning(name: &str) -> RouteDefinition {
-    RouteDefinition { start: Start::Beginning, ..RouteDefinition::new(name) }
+pub fn from_beginning(name: &str) -> RouteSpec {
+    RouteSpec { start: StartFrom::Beginning, ..RouteSpec::new(name) }
 }
 
 pub fn actor() -> Actor {
@@ -130,7 +131,7 @@ pub fn settlement(delivery: &Delivery, verdict: Verdict) -> Settlement {
 }
 
 pub fn delivered(delivery: &Delivery) -> Settlement {
-    settlement(delivery, Verdict::Delivered(Receipt(Some(format!("@{}", delivery.event.id).into()))))
+    settlement(delivery, Verdict::Delivered(Receipt::at(format!("@{}", delivery.event.id))))
 }
 
 pub fn retry(delivery: &Delivery, seconds: u64) -> Settlement {
@@ -141,7 +142,7 @@ pub fn retry(delivery: &Delivery, seconds: u64) -> Settlement {
 
 pub fn dead(delivery: &Delivery) -> Settlement {
     let failure = Failure::new(FailureKind::Permanent, "test.permanent", "never");
-    settlement(delivery, Verdict::Dead { attempts: delivery.attempts + 1, failure })
+    settlement(delivery, Verdict::Dead { attempts: delivery.attempts + 1, failure, published: false })
 }
 
 pub fn returned(delivery: &Delivery) -> Settlement {
@@ -157,6 +158,6 @@ pub async fn take(source: &Arc<dyn Source>) -> Vec<Delivery> {
 }
 
 pub async fn settle(source: &Arc<dyn Source>, settlements: &[Settlement]) {
-    let standing = source.settle(settlements).await.unwrap();
-    assert_eq!((standing.lanes, standing.lost.len()), (1, 0), "the lane was lost");
+    let ownership = source.settle(settlements).await.unwrap();
+    assert_eq!((ownership.lanes, ownership.lost.len()), (1, 0), "the lane was lost");
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use postroom_core::{
-    Budget, Delivery, Event, Outbox, Receipt, RelayIdentity, RouteDefinition, RouteHealth, Settlement, Source, Start,
+    Budget, Delivery, Event, Outbox, Receipt, RelayIdentity, RouteHealth, RouteSpec, Settlement, Source, StartFrom,
     Store, Verdict,
 };
-use postroom_sqlite::Sqlite;
+use postroom_sqlite::SqliteStore;
 
 const PROCESSES: u32 = 8;
 const EVENTS: u32 = 40;
@@ -17,7 +17,7 @@ const HOUR: Duration = Duration::from_hours(1);
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let [role, file, name] = std::env::args().skip(1).collect::<Vec<_>>().try_into().unwrap();
-    let store = Sqlite::create(file).await.unwrap();
+    let store = SqliteStore::create(file).await.unwrap();
     match role.as_str() {
         "appends-and-delivers" => appends_and_delivers(store, name).await,
         "takes-and-hangs" => takes_and_hangs(store, name).await,
@@ -25,7 +25,7 @@ async fn main() {
     }
 }
 
-async fn appends_and_delivers(store: Sqlite, name: String) {
+async fn appends_and_delivers(store: SqliteStore, name: String) {
     let source = open(&store, &name, Duration::from_secs(30)).await;
     let producer = {
         let store = store.clone();
@@ -58,19 +58,19 @@ async fn appends_and_delivers(store: Sqlite, name: String) {
     source.release().await.unwrap();
 }
 
-async fn takes_and_hangs(store: Sqlite, boot: String) {
+async fn takes_and_hangs(store: SqliteStore, boot: String) {
     let source = open(&store, &boot, HOUR).await;
     println!("taken {}", take(&source).await.len());
     std::future::pending::<()>().await;
 }
 
-async fn number(store: &Sqlite, sql: &'static str) -> i64 {
+async fn number(store: &SqliteStore, sql: &'static str) -> i64 {
     sqlx::query_scalar(sql).fetch_one(store.pool()).await.unwrap()
 }
 
-async fn open(store: &Sqlite, boot: &str, lease: Duration) -> Arc<dyn Source> {
+async fn open(store: &SqliteStore, boot: &str, lease: Duration) -> Arc<dyn Source> {
     let relay = RelayIdentity { name: "relay".into(), boot: boot.into(), version: "0".into(), lease };
-    store.source(&relay, &RouteDefinition::new("r").starting(Start::Beginning)).await.unwrap()
+    store.source(&relay, &RouteSpec::new("r").start_from(StartFrom::Beginning)).await.unwrap()
 }
 
 async fn take(source: &Arc<dyn Source>) -> Vec<Delivery> {

@@ -70,7 +70,7 @@ async fn errors_say_what_to_do() {
         // Nothing was sent: the transaction is as it was.
         sql_query("set transaction read only").execute(tx).await?;
         let refused = outbox::append(store, tx, &event("1")).await.unwrap_err();
-        assert_eq!((refused.kind, refused.operation), (StoreErrorKind::Refused, "append"));
+        assert_eq!((refused.kind, refused.operation), (StoreErrorKind::PermissionDenied, "append"));
         Err("enough".into())
     });
     assert_eq!(done.await.unwrap_err().to_string(), "enough");

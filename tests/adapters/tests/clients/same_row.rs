@@ -4,7 +4,7 @@ use diesel_async::AsyncConnection;
 use postroom_adapters::Shop;
 use postroom_clients as adapters;
 use postroom_core::{Event, Outbox, StoreError};
-use postroom_postgres::Postgres;
+use postroom_postgres::PostgresStore;
 use sea_orm::TransactionTrait;
 use serde_json::{Value, json};
 
@@ -33,7 +33,7 @@ fn little() -> Event {
 }
 
 /// Appends both in every way with every client; how many rows that makes.
-async fn append_by_all(shop: &Shop, store: &Postgres, word: &str) -> Result<usize, StoreError> {
+async fn append_by_all(shop: &Shop, store: &PostgresStore, word: &str) -> Result<usize, StoreError> {
     let (events, plain) = ([everything(), little()], Event { content_type: "application/json".into(), ..everything() });
 
     let mut tx = store.begin().await?;
@@ -75,7 +75,7 @@ async fn all_clients_write_the_same_rows_by_statement_and_by_function() {
 
     let rows: Vec<(Value, i64)> = sqlx::query_as(
         "select written, count(*) from (\
-           select to_jsonb(l) - '{seg,tx,seq,appended_at}'::text[] as written from postroom.log l) w \
+           select to_jsonb(l) - '{partition,tx,seq,appended_at}'::text[] as written from postroom.log l) w \
          group by written order by written ->> 'id' desc, written ->> 'content_type' nulls last",
     )
     .fetch_all(shop.pool())

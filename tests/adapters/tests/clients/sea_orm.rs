@@ -60,7 +60,7 @@ async fn errors_say_what_to_do() {
     // Nothing was sent: the transaction is as it was.
     tx.execute_unprepared("set transaction read only").await.unwrap();
     let refused = outbox::append(&shop.store, &tx, &event("1")).await.unwrap_err();
-    assert_eq!((refused.kind, refused.operation), (StoreErrorKind::Refused, "append"));
+    assert_eq!((refused.kind, refused.operation), (StoreErrorKind::PermissionDenied, "append"));
 }
 
 #[tokio::test]

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use async_nats::jetstream::consumer::{AckPolicy, pull};
 use async_nats::jetstream::{self, stream};
-use futures_util::TryStreamExt as _;
-use postroom_conformance::servers::{Collector, Posted, Servers, unique_name};
+use futures_util::{StreamExt as _, TryStreamExt as _};
 use postroom_e2e::{until, within};
 use postroom_presets::System;
+use postroom_testbed::{Collector, OwnServer, Posted, Servers, brokers, unique_name};
 use serde_json::{Value, json};
 
 use crate::corebilling::world::Billing;
@@ -47,6 +47,50 @@ fn with_nats_as_the_bus_the_subject_is_the_rows_own() {
 }
 
 #[test]
+fn with_a_plain_nats_server_as_the_bus_who_listens_hears_the_events_and_the_log_says_what_is_promised() {
+    let server = OwnServer::start(&brokers::NatsPlain("")).unwrap();
+    let mut billing = Billing::new();
+    let url = format!("nats://127.0.0.1:{}", server.site.port);
+    billing.set("EVENT_BUS", "nats");
+    billing.set("NATS_URL", &url);
+    billing.set("NATS_JETSTREAM", "false");
+    let mut heard = billing.wait(async {
+        let client = async_nats::connect(&url).await.unwrap();
+        let heard = client.subscribe(billing.subject.clone()).await.unwrap();
+        client.flush().await.unwrap();
+        heard
+    });
+    let checked = billing.run(&["config", "check", "--online"]);
+    assert!(checked.stdout.contains("nats.core"), "{}{}", checked.stdout, checked.stderr);
+    billing.insert("01J-1", &json!({}));
+    billing.work_until("it is dispatched", || billing.states() == ["01J-1 dispatched 0"]);
+    let message = billing.wait(async { heard.next().await.unwrap() });
+    assert_eq!(serde_json::from_slice::<Value>(&message.payload).unwrap()["id"], "01J-1");
+    assert!(billing.log("relay").contains("nats.core"), "{}", billing.log("relay"));
+    // A server that is away has taken nothing.
+    server.stop().unwrap();
+    billing.insert("01J-2", &json!({}));
+    billing.work_until("the breaker is open", || billing.route("corebilling")["state"] == "breaker_open");
+    assert_eq!(billing.states(), ["01J-1 dispatched 0", "01J-2 pending 0"]);
+}
+
+#[test]
+fn rows_with_ulids_are_dispatched_in_the_order_of_their_ids() {
+    let mut billing = Billing::new();
+    billing.set("POSTROOM_STORE__MAIN__MAPPING__ORDERED", "true");
+    let ids = ["01JCX2V9D8Q4Z6T1M0N5R7S3WA", "01JCX2V9D8Q4Z6T1M0N5R7S3WB", "01JCX2VB0000000000000000ZZ"];
+    for id in ids.iter().rev() {
+        billing.insert(id, &json!({}));
+    }
+    billing.drain();
+    let mut published: Vec<String> = Vec::new();
+    for record in billing.kafka.read(&billing.subject) {
+        published.push(record.json()["id"].as_str().unwrap().to_owned());
+    }
+    assert_eq!(published, ids, "of one resource, so in one partition");
+}
+
+#[test]
 fn with_noop_as_the_bus_rows_are_dispatched_and_nothing_is_sent() {
     let mut billing = Billing::new();
     billing.set("EVENT_BUS", "noop");
@@ -71,7 +115,7 @@ fn what_becomes_of_a_row_is_a_span_with_its_id_and_without_its_payload() {
     let taken = collector.taken();
     let [Posted { body, .. }] = taken.as_slice() else { panic!("{taken:?}") };
     let text = String::from_utf8_lossy(body);
-    for told in ["01J-1", "send corebilling", "postroom.outcome", "delivered"] {
+    for told in ["01J-1", "send corebilling", "postroom.outcome", "delivered", "postroom.tenant", "t-1"] {
         assert!(text.contains(told), "no {told}: {text}");
     }
     assert!(!text.contains("canary"), "{text}");

@@ -98,9 +98,9 @@ fn a_payload_that_is_no_object_has_no_state_and_is_counted_where_people_look_whi
     billing.drain();
     assert_eq!(billing.published_ids(), ["01J-4"]);
     assert_eq!(billing.note(), "no live relay serves this route; 3 rows have no state");
-    let audit = billing.run(&["audit"]);
-    assert_ne!(audit.code, 0, "{}", audit.stdout);
-    assert!(audit.stdout.contains("3 rows have no state"), "{}{}", audit.stdout, audit.stderr);
+    let verified = billing.run(&["verify"]);
+    assert_ne!(verified.code, 0, "{}", verified.stdout);
+    assert!(verified.stdout.contains("3 rows have no state"), "{}{}", verified.stdout, verified.stderr);
 }
 
 #[test]

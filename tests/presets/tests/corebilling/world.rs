@@ -2,8 +2,8 @@
 
 use std::ops::{Deref, DerefMut};
 
-use postroom_conformance::servers::unique_name;
 use postroom_presets::{Kafka, Record, System};
+use postroom_testbed::unique_name;
 use serde_json::{Value, json};
 
 /// The billing system with Kafka as its bus.
@@ -86,7 +86,7 @@ impl Billing {
 
     /// What `status` notes about the route.
     pub(crate) fn note(&self) -> String {
-        self.route("corebilling")["note"].as_str().unwrap().to_owned()
+        self.route("corebilling")["message"].as_str().unwrap().to_owned()
     }
 }
 

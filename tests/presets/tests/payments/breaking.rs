@@ -1,10 +1,10 @@
 //! The breaker, and a broker that says nothing.
 
 use nix::sys::signal::Signal;
-use postroom_conformance::servers::OwnServer;
-use postroom_conformance::servers::brokers;
 use postroom_e2e::until;
 use postroom_presets::Kafka;
+use postroom_testbed::OwnServer;
+use postroom_testbed::brokers;
 
 use crate::payments::world::Payments;
 

@@ -20,7 +20,7 @@ fn rows_that_the_old_processor_stamps_while_they_are_on_their_way_keep_its_stamp
         "select count(*) from outbox where id = 'e-1' and published_at = '2024-01-15T10:30:00Z' and retry_count = 0";
     assert_eq!(payments.query(stamped), ["1"]);
     let log = payments.log("processor");
-    assert!(log.contains("somebody else changed this row") && log.contains("e-1"), "{log}");
+    assert!(log.contains("another program changed the row") && log.contains("e-1"), "{log}");
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn a_row_that_fails_while_the_old_processor_publishes_it_is_neither_counted_nor_
     let relay = payments.relay("processor");
     old.until_waited_for(&payments);
     old.commit();
-    until("the relay has said so", || payments.log("processor").contains("somebody else changed this row"));
+    until("the relay has said so", || payments.log("processor").contains("another program changed the row"));
     payments.insert("e-2", "a-1");
     until("the aggregate goes on", || payments.rows() == ["e-1 t 0", "e-2 t 0"]);
     relay.stop();
@@ -54,7 +54,7 @@ fn a_row_that_is_deleted_while_it_waits_or_is_on_its_way_holds_nothing_up() {
     payments.insert("e-4", "a-2");
     until("both aggregates go on", || payments.rows() == ["e-3 t 0", "e-4 t 0"]);
     relay.stop();
-    assert_eq!(payments.run(&["audit"]).code, 0);
+    assert_eq!(payments.run(&["verify"]).code, 0);
 }
 
 #[test]

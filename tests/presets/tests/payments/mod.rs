@@ -5,6 +5,7 @@
 mod breaking;
 mod by_hand;
 mod failing;
+mod lag;
 mod publishing;
 mod variables;
 mod world;

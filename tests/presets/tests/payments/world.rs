@@ -2,8 +2,8 @@
 
 use std::ops::{Deref, DerefMut};
 
-use postroom_conformance::servers::unique_name;
 use postroom_presets::{Kafka, System};
+use postroom_testbed::unique_name;
 use serde_json::{Value, json};
 
 /// The payment service with topics of its own.

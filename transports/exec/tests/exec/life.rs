@@ -25,33 +25,65 @@ async fn nothing_is_started_before_the_first_delivery() {
 }
 
 #[tokio::test]
-async fn a_child_that_dies_takes_along_what_was_in_flight_and_is_started_again() {
+async fn of_those_a_child_had_when_it_died_only_the_one_that_ends_the_next_child_too_is_to_blame() {
     let workshop = Workshop::new();
-    workshop.rule("held", "hold");
+    workshop.rule("before", "hold");
     workshop.rule("fatal", "die");
     let mut post = workshop.post("serve", LONG);
-    post.deliver(&[event("held"), event("fatal"), event("behind")]).await;
+    post.deliver(&[event("before"), event("fatal"), event("behind")]).await;
+    until("the first of them to be tried alone", async || workshop.starts().len() == 2).await;
+    workshop.rule("before", "");
     let outcomes = post.outcomes().await;
-    for id in ["held", "fatal", "behind"] {
-        let failure = outcomes[id].as_ref().unwrap_err();
-        assert_eq!((failure.kind, &*failure.code), (FailureKind::Unavailable, "exec.died"), "{id}");
-        assert!(failure.error.contains("exit status: 3"), "{}", failure.error);
+    let failure = outcomes["fatal"].as_ref().unwrap_err();
+    assert_eq!((failure.kind, &*failure.code, failure.retry_after), (FailureKind::Crashed, "exec.died", None));
+    assert!(failure.error.contains("exit status: 3"), "{}", failure.error);
+    assert!(["before", "behind"].iter().all(|id| outcomes[*id].is_ok()), "{outcomes:?}");
+    post.close().await;
+    assert_eq!(workshop.alive(), 0);
+}
+
+#[tokio::test]
+async fn an_event_that_has_ended_a_child_alone_is_tried_beside_the_others_from_then_on() {
+    let workshop = Workshop::new();
+    workshop.rule("fatal", "die");
+    let mut post = workshop.post("serve", LONG);
+    assert_eq!(failure(&mut post, "fatal").await.kind, FailureKind::Crashed);
+    post.deliver_until_ok(&[event("a")]).await;
+    let starts = workshop.starts().len();
+    for _ in 0..3 {
+        post.deliver(&[event("fatal"), event("b")]).await;
+        let outcomes = post.outcomes().await;
+        assert_eq!(outcomes["fatal"].as_ref().unwrap_err().kind, FailureKind::Crashed);
+        assert!(outcomes["b"].is_ok(), "its child lives on");
     }
-    workshop.rule("held", "");
+    assert_eq!(workshop.starts().len(), starts + 3, "each time it has ended one of its own");
     workshop.rule("fatal", "");
-    post.deliver_until_ok(&[event("held"), event("fatal"), event("behind")]).await;
-    assert_eq!(workshop.starts().len(), 2);
-    assert_eq!(workshop.alive(), 1);
+    post.deliver(&[event("fatal")]).await;
+    assert!(post.outcome().await.1.is_ok());
     post.close().await;
 }
 
 #[tokio::test]
-async fn a_child_that_does_not_answer_in_time_is_killed_and_started_again() {
+async fn a_child_that_is_ended_by_somebody_else_costs_the_event_that_it_had_nothing() {
+    let workshop = Workshop::new();
+    workshop.rule("held", "hold");
+    let mut post = workshop.post("serve", LONG);
+    post.deliver(&[event("held")]).await;
+    until("the child to have it", async || workshop.journal().len() == 1).await;
+    workshop.rule("held", "");
+    let pid = nix::unistd::Pid::from_raw(workshop.starts()[0]);
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).unwrap();
+    assert!(post.outcome().await.1.is_ok(), "the next child has handled it");
+    post.close().await;
+}
+
+#[tokio::test]
+async fn an_event_that_is_not_answered_in_time_is_to_blame_and_its_child_is_killed() {
     let workshop = Workshop::new();
     workshop.rule("stuck", "ignore");
     let mut post = workshop.post("stay", Duration::from_millis(300));
     let failure = failure(&mut post, "stuck").await;
-    assert_eq!((failure.kind, &*failure.code), (FailureKind::Unavailable, "exec.timeout"));
+    assert_eq!((failure.kind, &*failure.code), (FailureKind::Crashed, "exec.timeout"));
     assert!(failure.error.contains("event stuck within 300ms"), "{}", failure.error);
     assert_eq!(workshop.alive(), 0, "it was not killed");
     // On a busy machine the next one may be too slow as well.
@@ -82,8 +114,6 @@ async fn a_child_that_exits_at_once_is_started_ever_more_rarely() {
     assert_eq!(workshop.starts().len(), 4);
     std::fs::remove_file(workshop.path().join("down")).unwrap();
     post.deliver_until_ok(&[event("b")]).await;
-    workshop.rule("fatal", "die");
-    assert_eq!(failure(&mut post, "fatal").await.retry_after, Some(Duration::from_millis(100)), "not forgotten");
     post.close().await;
 }
 
@@ -103,7 +133,7 @@ async fn a_command_that_cannot_be_run_is_named_and_its_arguments_are_not() {
 }
 
 #[test]
-fn the_child_inherits_folder_and_environment_less_what_is_ours() {
+fn the_child_inherits_folder_and_the_usual_environment() {
     let workshop = Workshop::new();
     workshop.rule("one", "environment");
     let folder = workshop.path().canonicalize().unwrap();
@@ -116,7 +146,7 @@ fn the_child_inherits_folder_and_environment_less_what_is_ours() {
         .output()
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("SHOP_SETTING") && text.contains("PATH"), "{text}");
+    assert!(text.contains("PATH") && !text.contains("SHOP_SETTING"), "{text}");
     assert!(text.contains(&folder.display().to_string()), "{text}");
     assert!(!text.contains("POSTROOM_") && !text.contains("DATABASE_URL"), "{text}");
 }

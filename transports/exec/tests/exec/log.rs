@@ -55,7 +55,7 @@ async fn rubbish_is_logged_by_what_is_wrong_with_it_and_payloads_never() {
     post.close().await;
     let text = log.text();
     for expected in
-        ["it is not JSON", "it is not a JSON object", "it has no `id`", "neither `ok` nor `error`", "nobody waits"]
+        ["it is not JSON", "it is not a JSON object", "it has no `id`", "neither `ok` nor `error`", "unknown delivery"]
     {
         assert!(text.contains(expected), "{expected} is missing in {text}");
     }

@@ -92,11 +92,11 @@ async fn an_answer_over_the_limit_ends_the_child_and_nothing_else() {
     workshop.rule("huge", "huge");
     let mut post = workshop.post("serve", LONG);
     let huge = failure(&mut post, "huge").await;
-    assert_eq!((huge.kind, &*huge.code), (FailureKind::Unavailable, "exec.died"));
+    assert_eq!((huge.kind, &*huge.code), (FailureKind::Crashed, "exec.died"));
     assert!(huge.error.contains("a line of more than 1048576 bytes"), "{}", huge.error);
     workshop.rule("huge", "");
     post.deliver_until_ok(&[event("huge")]).await;
-    assert_eq!(workshop.starts().len(), 2);
+    assert_eq!(workshop.starts().len(), 3, "it had ended two");
     post.close().await;
 }
 

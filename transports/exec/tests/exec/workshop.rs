@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
+use postroom_conformance::changed;
 use postroom_conformance::transports::{Arrived, Behaviour, Post};
 use postroom_core::envelope::{Binding, Encoder, Format};
 use postroom_core::{Event, Failure, JSON};
@@ -104,7 +105,7 @@ impl Workshop {
 
 pub(crate) fn exec(target: Target, timeout: Duration) -> Exec {
     let encoder = Encoder::new(Format::CloudEventsStructured, Binding::Http, "/postroom/test");
-    Exec::new(ExecOptions { timeout, ..ExecOptions::new("mailer", target, encoder) })
+    Exec::new(changed(ExecOptions::new("mailer", target, encoder), |o| o.timeout = timeout))
 }
 
 pub(crate) fn event(id: &str) -> Event {

@@ -6,16 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use postroom_core::{Failure, FailureKind, Outbound};
+use postroom_core::{Failure, Outbound};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use super::{Driver, Ready};
-use crate::LOG;
 use crate::connection::Connection;
 use crate::options::IN_FLIGHT_MAX;
-use crate::topics::{self, Found, Question, Topic};
-use crate::{failures, message};
+use crate::topics::{self, Question, Topic, TopicResults};
+use crate::{LOG, failures, message};
 
 /// Most topics looked up at once.
 const TOPICS_AT_ONCE: usize = 100;
@@ -66,7 +65,7 @@ impl Driver {
         while let Some(ready) = self.ready.pop_front() {
             let Some(ready) = connection.send(ready) else { continue };
             self.ready.push_front(ready);
-            tracing::debug!(target: LOG, route = &*self.orders.route, "the window is full: waiting for acknowledgements");
+            tracing::debug!(target: LOG, route = &*self.orders.route, "in-flight window is full: waiting for acknowledgements");
             if connection.in_flight() > IN_FLIGHT_MAX / 4 * 3 {
                 // For many at once: each look costs a wake-up.
                 connection.shared.want(IN_FLIGHT_MAX / 4 * 3);
@@ -151,7 +150,7 @@ impl Driver {
     }
 
     /// Asks the cluster. Nothing when the wait is over for another reason.
-    pub(super) async fn ask(&mut self, question: Question) -> Result<Option<Found>, Failure> {
+    pub(super) async fn ask(&mut self, question: Question) -> Result<Option<TopicResults>, Failure> {
         let Some((producer, shared)) = self.connection.as_ref().and_then(Connection::to_ask) else { return Ok(None) };
         let asking = spawn_blocking(move || topics::look_up(&producer, &shared, question));
         self.meanwhile(asking).await.transpose()
@@ -182,7 +181,7 @@ impl Driver {
     /// Reports that this one fails by itself.
     fn refuse(&mut self, outbound: Outbound, failure: Failure) {
         if let Some(behind) = &mut self.behind
-            && failure.kind == FailureKind::Unavailable
+            && failure.kind.is_outage()
         {
             behind.given_up(&outbound);
         }

@@ -1,9 +1,10 @@
 //! What `config check --online` is told.
 
-use postroom_conformance::servers::brokers::{LIMITED_USER, PASSWORD, USER};
-use postroom_conformance::servers::{Servers, free_port, unique_name};
-use postroom_core::{Finding, Secret, Transport};
+use postroom_conformance::changed;
+use postroom_core::{Diagnostic, Level, Secret, Transport};
 use postroom_kafka::{Acks, KafkaOptions, Mechanism, Sasl};
+use postroom_testbed::brokers::{LIMITED_USER, PASSWORD, USER};
+use postroom_testbed::{Servers, free_port, unique_name};
 use postroom_tls::TlsFiles;
 
 use crate::cluster::Cluster;
@@ -14,11 +15,10 @@ async fn found(options: KafkaOptions) -> Vec<String> {
     let transport = kafka(options);
     let findings = transport.check().await;
     transport.close().await;
-    let line = |finding| match finding {
-        Finding::Fine(message) => format!("fine: {message}"),
-        Finding::Warning(code, message, _) => format!("warning {code}: {message}"),
-        Finding::Problem(failure) => format!("problem {}: {}", failure.code, failure.error),
-        Finding::Remembers { code, .. } => panic!("{code}"),
+    let line = |found: Diagnostic| match (found.level, found.code) {
+        (Level::Warning, Some(code)) => format!("warning {code}: {}", found.message),
+        (Level::Problem, Some(code)) => format!("problem {code}: {}", found.message),
+        _ => format!("fine: {}", found.message),
     };
     findings.into_iter().map(line).collect()
 }
@@ -31,10 +31,10 @@ async fn topics_are_described_and_what_promises_less_is_warned_of() {
     assert_eq!(
         lines,
         [
-            format!("fine: {} lets us in without TLS, without a login", cluster.brokers),
+            format!("fine: {} accepts connections without TLS, without a login", cluster.brokers),
             format!("fine: topic {topic} has 3 partitions, 1 replicas, min.insync.replicas 1, max.message.bytes 4000"),
             format!(
-                "warning kafka.one_replica: topic {topic} has one replica: what is delivered is lost with that broker's disk"
+                "warning kafka.one_replica: topic {topic} has one replica: its events are lost with the disk of that broker"
             ),
         ]
     );
@@ -49,11 +49,19 @@ async fn the_way_in_is_told_and_a_password_in_clear_is_warned_of() {
     let sasl = |mechanism| Some(Sasl { mechanism, username: USER.to_owned(), password: Secret::new(PASSWORD) });
     let tls = Some(TlsFiles { ca_file: Some(ca), ..TlsFiles::default() });
     let settings = options(&brokers("sasl_tls"), &topic);
-    let lines = found(KafkaOptions { tls, sasl: sasl(Mechanism::ScramSha512), ..settings }).await;
-    assert!(lines[0].ends_with("lets us in over TLS, logged in as relay (SCRAM-SHA-512)"), "{lines:?}");
+    let lines = found(changed(settings, |o| {
+        o.tls = tls;
+        o.sasl = sasl(Mechanism::ScramSha512);
+    }))
+    .await;
+    assert!(lines[0].ends_with("accepts connections over TLS, logged in as relay (SCRAM-SHA-512)"), "{lines:?}");
     assert!(!lines.iter().any(|line| line.contains("clear")), "{lines:?}");
     let settings = options(&brokers("sasl"), &topic);
-    let lines = found(KafkaOptions { sasl: sasl(Mechanism::Plain), acks: Acks::Leader, ..settings }).await;
+    let lines = found(changed(settings, |o| {
+        o.sasl = sasl(Mechanism::Plain);
+        o.acks = Acks::Leader;
+    }))
+    .await;
     assert!(lines.iter().any(|line| line.starts_with("warning kafka.password_in_clear")), "{lines:?}");
     assert!(lines.iter().any(|line| line.starts_with("warning kafka.acks")), "{lines:?}");
     assert!(!format!("{lines:?}").contains(PASSWORD));
@@ -63,7 +71,7 @@ async fn the_way_in_is_told_and_a_password_in_clear_is_warned_of() {
 async fn what_would_fail_is_a_problem_with_the_code_it_would_have() {
     let (cluster, servers) = (Cluster::shared(), Servers::find());
     let (topic, missing) = (cluster.topic(1, &[]).await, unique_name("missing"));
-    let lines = found(KafkaOptions { dlq_topic: Some(template(&missing)), ..options(&cluster.brokers, &topic) }).await;
+    let lines = found(changed(options(&cluster.brokers, &topic), |o| o.dlq_topic = Some(template(&missing)))).await;
     assert!(lines.iter().any(|line| line.starts_with(&format!("fine: topic {topic}"))), "{lines:?}");
     assert!(
         lines.iter().any(|line| line.starts_with(&format!("problem kafka.unknown_topic: topic {missing}"))),
@@ -79,9 +87,9 @@ async fn what_would_fail_is_a_problem_with_the_code_it_would_have() {
         Some(Sasl { mechanism, username: LIMITED_USER.to_owned(), password })
     };
     let brokers = format!("localhost:{}", servers.site("kafka").port_of("sasl"));
-    let lines = found(KafkaOptions { sasl: sasl(PASSWORD), ..options(&brokers, &topic) }).await;
+    let lines = found(changed(options(&brokers, &topic), |o| o.sasl = sasl(PASSWORD))).await;
     assert!(lines.iter().any(|line| line.starts_with("problem kafka.not_authorized")), "{lines:?}");
-    let lines = found(KafkaOptions { sasl: sasl("wrong"), ..options(&brokers, &topic) }).await;
+    let lines = found(changed(options(&brokers, &topic), |o| o.sasl = sasl("wrong"))).await;
     assert!(lines.len() == 1 && lines[0].starts_with("problem kafka.login"), "{lines:?}");
 }
 
@@ -93,7 +101,7 @@ async fn topics_made_from_events_are_left_to_the_events() {
         lines,
         [
             "fine: topics are made from events (shop.{type}): each is looked up at its first event".to_owned(),
-            format!("fine: {} lets us in without TLS, without a login", cluster.brokers),
+            format!("fine: {} accepts connections without TLS, without a login", cluster.brokers),
         ]
     );
     let lines = found(options(&cluster.brokers, "größe")).await;

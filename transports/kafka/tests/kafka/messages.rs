@@ -2,8 +2,9 @@
 
 use std::collections::HashSet;
 
-use postroom_core::{Burial, Event, Failure, FailureKind, JSON, Outbound, Transport};
-use postroom_kafka::{Acks, Compression, KafkaOptions, UnknownTopic};
+use postroom_conformance::changed;
+use postroom_core::{DeadLetterCause, Event, Failure, FailureKind, JSON, Outbound, Transport};
+use postroom_kafka::{Acks, Compression, UnknownTopic};
 
 use crate::cluster::Cluster;
 use crate::kafka::workshop::{deliver, event, events, failure, kafka, options, post, post_to, template};
@@ -30,7 +31,7 @@ async fn key_headers_body_and_receipt_are_the_events() {
         assert_eq!(record.headers[name], value, "{name}");
     }
     let place = format!("{topic}[{}]@{}", record.partition, record.offset);
-    assert_eq!(receipt.0.as_deref(), Some(place.as_str()));
+    assert_eq!(receipt.place.as_deref(), Some(place.as_str()));
     transport.close().await;
 }
 
@@ -90,16 +91,17 @@ fn the_hash_of_this_test_is_javas() {
 async fn a_dead_event_goes_to_the_dlq_topic_with_why_it_died() {
     let cluster = Cluster::shared();
     let (topic, dlq) = (cluster.topic(1, &[]).await, cluster.topic(1, &[]).await);
-    let transport = kafka(KafkaOptions { dlq_topic: Some(template(&dlq)), ..options(&cluster.brokers, &topic) });
-    assert!(transport.capabilities().buries);
-    let bury = |outbound: &mut Outbound| {
+    let transport = kafka(changed(options(&cluster.brokers, &topic), |o| o.dlq_topic = Some(template(&dlq))));
+    assert!(transport.capabilities().takes_dead_letters);
+    let as_dead_letter = |outbound: &mut Outbound| {
         let failure = Failure::permanent("schema.invalid", "no such field");
-        outbound.burial = Some(Box::new(Burial { failure, attempts: 3, at: "2026-01-02T03:04:05Z".parse().unwrap() }));
+        outbound.dead_letter =
+            Some(Box::new(DeadLetterCause { failure, attempts: 3, at: "2026-01-02T03:04:05Z".parse().unwrap() }));
     };
     // It cannot say for itself why it died.
     let dead = event("dead", "k").header("postroom-error", "nothing happened");
-    let receipt = deliver(&transport, dead, bury).await.unwrap();
-    assert_eq!(receipt.0.as_deref(), Some(format!("{dlq}[0]@0").as_str()));
+    let receipt = deliver(&transport, dead, as_dead_letter).await.unwrap();
+    assert_eq!(receipt.place.as_deref(), Some(format!("{dlq}[0]@0").as_str()));
     let records = cluster.read(&dlq).await;
     assert_eq!((records[0].key.as_deref(), records[0].id()), (Some("k"), "dead"));
     assert_eq!(records[0].payload, r#"{"secret":"canary"}"#);
@@ -114,7 +116,7 @@ async fn a_dead_event_goes_to_the_dlq_topic_with_why_it_died() {
     }
     assert!(cluster.read(&topic).await.is_empty());
     transport.close().await;
-    assert!(!kafka(options(&cluster.brokers, &topic)).capabilities().buries);
+    assert!(!kafka(options(&cluster.brokers, &topic)).capabilities().takes_dead_letters);
 }
 
 #[tokio::test]
@@ -139,9 +141,12 @@ async fn every_codec_and_every_choice_of_acks_delivers() {
     let codecs = [Compression::None, Compression::Gzip, Compression::Lz4, Compression::Snappy, Compression::Zstd];
     for (codec, acks) in codecs.into_iter().zip([Acks::All, Acks::All, Acks::Leader, Acks::None, Acks::All]) {
         let topic = cluster.topic(1, &[]).await;
-        let settings = KafkaOptions { compression: codec, acks, ..options(&cluster.brokers, &topic) };
+        let settings = changed(options(&cluster.brokers, &topic), |o| {
+            o.compression = codec;
+            o.acks = acks;
+        });
         assert_eq!(kafka(settings.clone()).capabilities().pipelines_key, acks == Acks::All);
-        let retries = KafkaOptions { unknown_topic: UnknownTopic::Retry, ..settings.clone() };
+        let retries = changed(settings.clone(), |o| o.unknown_topic = UnknownTopic::Retry);
         assert!(!kafka(retries).capabilities().pipelines_key, "what follows a failed one waits for its turn");
         let mut post = post(settings);
         let sent = events("k", 0..50);

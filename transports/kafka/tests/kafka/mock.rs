@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use postroom_conformance::changed;
 use postroom_conformance::transports::until;
 use postroom_core::FailureKind;
-use postroom_kafka::{KafkaOptions, UnknownTopic};
+use postroom_kafka::UnknownTopic;
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::DefaultProducerContext;
 use rdkafka::types::{RDKafkaApiKey as Api, RDKafkaRespErr as Answer};
@@ -45,7 +46,7 @@ async fn an_answer_of_any_other_kind_is_an_outage_for_all_and_kills_nobody() {
         Answer::RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP,
     ] {
         let (mock, cluster) = mock("t");
-        let mut post = post(KafkaOptions { linger: Duration::from_millis(50), ..options(&cluster.brokers, "t") });
+        let mut post = post(changed(options(&cluster.brokers, "t"), |o| o.linger = Duration::from_millis(50)));
         post.deliver_until_ok(&events("k", 0..1)).await;
         mock.request_errors(Api::Produce, &[error]);
         post.deliver(&events("k", 1..20)).await;
@@ -62,9 +63,9 @@ async fn an_answer_of_any_other_kind_is_an_outage_for_all_and_kills_nobody() {
 
 /// H-44.
 #[tokio::test]
-async fn a_batch_refused_as_too_large_comes_one_by_one_and_only_the_guilty_one_dies() {
+async fn a_batch_refused_as_too_large_comes_one_by_one_and_only_the_culprit_dies() {
     let (mock, cluster) = mock("t");
-    let mut post = post(KafkaOptions { linger: Duration::from_millis(50), ..options(&cluster.brokers, "t") });
+    let mut post = post(changed(options(&cluster.brokers, "t"), |o| o.linger = Duration::from_millis(50)));
     post.deliver_until_ok(&events("k", 0..1)).await;
     // Once for the batch, and once for the third of its events alone.
     let (fine, large) = (Answer::RD_KAFKA_RESP_ERR_NO_ERROR, Answer::RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE);
@@ -85,7 +86,10 @@ async fn a_batch_refused_as_too_large_comes_one_by_one_and_only_the_guilty_one_d
 async fn what_was_possibly_written_when_the_time_ran_out_is_sent_again_in_order() {
     let (mock, cluster) = mock("t");
     let timeout = Duration::from_millis(1500);
-    let mut post = post(KafkaOptions { timeout, linger: Duration::ZERO, ..options(&cluster.brokers, "t") });
+    let mut post = post(changed(options(&cluster.brokers, "t"), |o| {
+        o.timeout = timeout;
+        o.linger = Duration::ZERO;
+    }));
     post.deliver_until_ok(&events("k", 0..1)).await;
     mock.broker_round_trip_time(1, timeout * 3).unwrap();
     for n in 1..20 {
@@ -108,7 +112,7 @@ async fn what_was_possibly_written_when_the_time_ran_out_is_sent_again_in_order(
 async fn after_a_fatal_error_of_the_producer_a_new_one_goes_on_in_order() {
     let (mock, cluster) = mock("fatal");
     // All in one request: the mock does not count, as a broker does, and would take those behind it.
-    let mut post = post(KafkaOptions { linger: Duration::from_millis(50), ..options(&cluster.brokers, "fatal") });
+    let mut post = post(changed(options(&cluster.brokers, "fatal"), |o| o.linger = Duration::from_millis(50)));
     post.deliver_until_ok(&events("k", 0..1)).await;
     mock.request_errors(Api::Produce, &[Answer::RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER]);
     post.deliver(&events("k", 1..20)).await;
@@ -165,7 +169,7 @@ async fn once_the_failure_is_heard_of_whichever_comes_first_of_its_key_goes() {
 #[tokio::test]
 async fn where_keys_are_not_pipelined_nothing_waits_behind_a_failure() {
     let (mock, cluster) = mock("t");
-    let options = KafkaOptions { unknown_topic: UnknownTopic::Retry, ..options(&cluster.brokers, "t") };
+    let options = changed(options(&cluster.brokers, "t"), |o| o.unknown_topic = UnknownTopic::Retry);
     let mut post = post(options);
     post.deliver_until_ok(&events("k", 0..1)).await;
     mock.request_errors(Api::Produce, &[Answer::RD_KAFKA_RESP_ERR_POLICY_VIOLATION]);
@@ -216,7 +220,7 @@ async fn a_full_window_makes_us_wait_for_acknowledgements_and_nothing_else() {
     let (mock, cluster) = mock("full");
     let mut post = post_to(&cluster, "full");
     post.deliver_until_ok(&events("k", 0..1)).await;
-    let waits = || logged("the window is full").len();
+    let waits = || logged("in-flight window is full").len();
     // Until the first is acknowledged, more are handed over than may be on their way.
     mock.broker_round_trip_time(1, Duration::from_secs(20)).unwrap();
     post.deliver(&events("k", 1..12_000)).await;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
 
 mod check;
+mod lag;
 mod messages;
 mod mock;
 mod order;

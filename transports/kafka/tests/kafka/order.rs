@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use postroom_conformance::changed;
 use postroom_core::{Event, JSON};
-use postroom_kafka::KafkaOptions;
 
 use crate::cluster::{Cluster, Record};
 use crate::kafka::workshop::{deliver_to_the_end, event, events, options, post, post_to};
@@ -21,7 +21,7 @@ fn ids_of(events: &[Event]) -> Vec<&str> {
 async fn a_hot_key_is_pipelined_and_stays_in_order() {
     let cluster = Cluster::shared();
     let topic = cluster.topic(3, &[]).await;
-    let mut post = post(KafkaOptions { linger: Duration::ZERO, ..options(&cluster.brokers, &topic) });
+    let mut post = post(changed(options(&cluster.brokers, &topic), |o| o.linger = Duration::ZERO));
     post.deliver_until_ok(&[event("first", "hot")]).await;
     let sent = events("hot", 0..3000);
     let begun = std::time::Instant::now();
@@ -72,7 +72,7 @@ async fn nothing_of_a_key_is_written_after_a_part_of_it_failed() {
     let sized = |n: usize, bytes| event(&format!("k-{n}"), "k").bytes(JSON, format!("\"{}\"", "x".repeat(bytes)));
     let mut sent: Vec<Event> = (0..40).map(|n| sized(n, 70_000)).collect();
     sent[20] = sized(20, 160_000);
-    let mut post = post(KafkaOptions { linger: Duration::ZERO, ..options(&cluster.brokers, &topic) });
+    let mut post = post(changed(options(&cluster.brokers, &topic), |o| o.linger = Duration::ZERO));
     post.deliver_until_ok(&[event("first", "k")]).await;
     cluster.set(&topic, "max.message.bytes", "150000").await;
     post.deliver(&sent).await;
@@ -84,7 +84,7 @@ async fn nothing_of_a_key_is_written_after_a_part_of_it_failed() {
     }
     let written = cluster.read(&topic).await;
     assert_eq!(ids(&written)[1..], ids_of(&sent)[..written.len() - 1], "there is a gap");
-    // Sent again from the first that failed, only the guilty one is missing.
+    // Sent again from the first that failed, only the culprit is missing.
     let (ends, _) = deliver_to_the_end(&mut post, &sent[got_through..]).await;
     for (id, end) in &ends {
         assert_eq!(end.is_ok(), id != "k-20", "{id}: {end:?}");

@@ -2,10 +2,11 @@
 
 use std::time::Instant;
 
-use postroom_conformance::servers::brokers::{Kafka as Server, LIMITED_USER, PASSWORD};
-use postroom_conformance::servers::{Servers, run, unique_name};
+use postroom_conformance::changed;
 use postroom_core::{FailureKind, Secret};
 use postroom_kafka::{KafkaOptions, Mechanism, Sasl};
+use postroom_testbed::brokers::{Kafka as Server, LIMITED_USER, PASSWORD};
+use postroom_testbed::{Servers, run, unique_name};
 use tokio::task::spawn_blocking;
 
 use crate::cluster::Cluster;
@@ -82,7 +83,7 @@ async fn a_missing_topic_of_a_route_with_many_holds_back_its_own_events_and_thos
 fn limited(brokers: &str, topic: &str) -> KafkaOptions {
     let password = Secret::new(PASSWORD);
     let sasl = Sasl { mechanism: Mechanism::ScramSha512, username: LIMITED_USER.to_owned(), password };
-    KafkaOptions { sasl: Some(sasl), ..options(brokers, topic) }
+    changed(options(brokers, topic), |o| o.sasl = Some(sasl))
 }
 
 #[tokio::test]
@@ -98,7 +99,7 @@ async fn a_topic_that_is_not_ours_is_named_and_kills_nobody() {
 }
 
 /// Lets the limited user do this with all topics whose names begin like that.
-async fn grant(operation: &'static str, prefix: String) {
+pub(super) async fn grant(operation: &'static str, prefix: String) {
     let port = Servers::find().port("kafka");
     let grant = move || {
         let mut tool = Server::tool("org.apache.kafka.tools.AclCommand")?;
@@ -119,8 +120,8 @@ async fn with_the_right_to_write_and_nothing_else_events_are_delivered_and_what_
     cluster.create(&seen, 1, &[]).await;
     let brokers = format!("localhost:{}", servers.site("kafka").port_of("sasl"));
 
-    // Its limit may not be read: a batch is refused, and its events come one by one until the guilty one is found.
-    let settings = KafkaOptions { linger: std::time::Duration::from_millis(50), ..limited(&brokers, &mine) };
+    // Its limit may not be read: a batch is refused, and its events come one by one until the culprit is found.
+    let settings = changed(limited(&brokers, &mine), |o| o.linger = std::time::Duration::from_millis(50));
     let mut post = post(settings);
     let mut sent = events("k", 0..60);
     sent[30] = sent[30].clone().bytes(postroom_core::JSON, format!("\"{}\"", "x".repeat(5000)));

@@ -1,8 +1,8 @@
 //! H-44: what is too large dies alone, and as far as it can be known before it is sent.
 
+use postroom_conformance::changed;
 use postroom_conformance::transports::until;
 use postroom_core::{Event, FailureKind, JSON};
-use postroom_kafka::KafkaOptions;
 
 use crate::cluster::Cluster;
 use crate::kafka::workshop::{deliver_to_the_end, event, events, failure, kafka, logged, options, post, post_to};
@@ -85,7 +85,7 @@ async fn a_limit_raised_at_run_time_is_looked_up_before_an_event_dies_of_the_old
 async fn batches_stay_below_what_the_topic_takes() {
     let cluster = Cluster::shared();
     let topic = cluster.topic(1, &[("max.message.bytes", "4000")]).await;
-    let settings = KafkaOptions { linger: std::time::Duration::from_millis(50), ..options(&cluster.brokers, &topic) };
+    let settings = changed(options(&cluster.brokers, &topic), |o| o.linger = std::time::Duration::from_millis(50));
     let mut post = post(settings);
     post.deliver(&events("k", 0..300)).await;
     let outcomes = post.outcomes().await;

@@ -4,11 +4,12 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use postroom_conformance::servers::brokers::{PASSWORD, USER};
-use postroom_conformance::servers::{Certificates, Identity, Impostor, Servers, free_port};
+use postroom_conformance::changed;
 use postroom_conformance::transports::until;
 use postroom_core::{Failure, FailureKind, Secret, Transport};
 use postroom_kafka::{KafkaOptions, Mechanism, Sasl};
+use postroom_testbed::brokers::{PASSWORD, USER};
+use postroom_testbed::{Certificates, Identity, Impostor, Servers, free_port};
 use postroom_tls::TlsFiles;
 
 use crate::cluster::Cluster;
@@ -34,7 +35,7 @@ fn sasl(mechanism: Mechanism, password: &str) -> Sasl {
 /// What is said of a delivery there, which must be unavailable, long before the time-out.
 async fn refused(options: KafkaOptions) -> Failure {
     let begun = Instant::now();
-    let mut post = post(KafkaOptions { timeout: LONG, ..options });
+    let mut post = post(changed(options, |o| o.timeout = LONG));
     let failure = failure(&mut post, event("a", "k")).await;
     assert_eq!(failure.kind, FailureKind::Unavailable, "{failure:?}");
     assert!(begun.elapsed() < LONG / 2, "{:?}: {failure:?}", begun.elapsed());
@@ -56,7 +57,10 @@ async fn every_right_way_in_delivers() {
         ("sasl_tls", Some(tls(ca, None)), Some(sasl(Mechanism::Plain, PASSWORD))),
     ] {
         let way = format!("{listener} {sasl:?}");
-        let mut post = post(KafkaOptions { tls, sasl, ..options(&format!("localhost:{}", port(listener)), &topic) });
+        let mut post = post(changed(options(&format!("localhost:{}", port(listener)), &topic), |o| {
+            o.tls = tls;
+            o.sasl = sasl;
+        }));
         post.deliver(&[event("a", "k")]).await;
         let (_, outcome) = post.outcome().await;
         assert!(outcome.is_ok(), "{way}: {outcome:?}");
@@ -82,7 +86,7 @@ async fn one_broker_of_several_is_enough() {
     let topic = cluster.topic(1, &[]).await;
     let nobody = format!("127.0.0.1:{}", free_port().unwrap());
     let brokers = vec![nobody, "no-such-host.invalid:9092".to_owned(), cluster.brokers.clone()];
-    let mut post = post(KafkaOptions { brokers, ..options("", &topic) });
+    let mut post = post(changed(options("", &topic), |o| o.brokers = brokers));
     post.deliver_until_ok(&[event("a", "k")]).await;
     post.close().await;
 }
@@ -92,16 +96,15 @@ async fn a_wrong_password_is_named_as_such_and_shown_nowhere() {
     let (wrong, ca) = ("canary-wrong-password", certificates().ca());
     for mechanism in [Mechanism::Plain, Mechanism::ScramSha256, Mechanism::ScramSha512] {
         let brokers = format!("localhost:{}", port("sasl_tls"));
-        let failure = refused(KafkaOptions {
-            tls: Some(tls(ca.clone(), None)),
-            sasl: Some(sasl(mechanism, wrong)),
-            ..options(&brokers, "t")
-        })
+        let failure = refused(changed(options(&brokers, "t"), |o| {
+            o.tls = Some(tls(ca.clone(), None));
+            o.sasl = Some(sasl(mechanism, wrong));
+        }))
         .await;
         assert_eq!(failure.code, "kafka.login", "{failure:?}");
         assert!(!format!("{failure:?}").contains(wrong));
     }
-    let settings = KafkaOptions { sasl: Some(sasl(Mechanism::Plain, wrong)), ..options("localhost:1", "t") };
+    let settings = changed(options("localhost:1", "t"), |o| o.sasl = Some(sasl(Mechanism::Plain, wrong)));
     assert!(!format!("{:?}", kafka(settings)).contains(wrong));
     assert!(logged(wrong).is_empty(), "a password was logged: {:?}", logged(wrong));
     assert!(!logged("kafka.login").is_empty(), "the log of this test is not looked at");
@@ -126,7 +129,7 @@ async fn a_certificate_that_is_not_right_is_refused() {
         ("no certificate of ours", format!("localhost:{}", port("mtls")), tls(ca, None)),
         ("a file that is not there", "localhost:1".to_owned(), tls("/no/such/ca.pem".into(), None)),
     ] {
-        let failure = refused(KafkaOptions { tls: Some(tls), ..options(&brokers, "t") }).await;
+        let failure = refused(changed(options(&brokers, "t"), |o| o.tls = Some(tls))).await;
         assert_eq!(failure.code, "kafka.tls", "{what}: {failure:?}");
     }
 }
@@ -142,7 +145,11 @@ async fn whoever_shows_a_wrong_certificate_is_told_nothing() {
         let impostor = Impostor::start(&shows).await.unwrap();
         let brokers = format!("{host}:{}", impostor.port());
         let (tls, sasl) = (Some(tls(trusted, None)), Some(sasl(Mechanism::Plain, PASSWORD)));
-        let failure = refused(KafkaOptions { tls, sasl, ..options(&brokers, "t") }).await;
+        let failure = refused(changed(options(&brokers, "t"), |o| {
+            o.tls = tls;
+            o.sasl = sasl;
+        }))
+        .await;
         assert_eq!(failure.code, "kafka.tls", "{what}: {failure:?}");
         until("it to hang up", async || impostor.refused() > 0).await;
         assert_eq!(impostor.told(), 0, "{what}: it was told something");

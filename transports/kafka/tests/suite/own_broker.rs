@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use nix::sys::signal::Signal;
-use postroom_conformance::servers::{OwnServer, brokers};
 use postroom_conformance::transports::{Arrived, Breakable, Harness, Observed};
 use postroom_core::Transport;
+use postroom_testbed::{OwnServer, brokers};
 use tokio::task::spawn_blocking;
 
 use crate::cluster::Cluster;

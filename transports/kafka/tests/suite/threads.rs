@@ -4,6 +4,7 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
+use postroom_conformance::changed;
 use postroom_conformance::transports::Arrived;
 use postroom_core::envelope::{Binding, Encoder, Format};
 use postroom_core::{Template, Transport};
@@ -39,7 +40,7 @@ pub(crate) fn transport(brokers: &str, topic: &str, timeout: Duration) -> Arc<dy
 
 pub(crate) fn kafka(brokers: &str, topic: &str, timeout: Duration) -> Kafka {
     let topic = Template::parse(topic, &[]).expect("a name");
-    let options = KafkaOptions { timeout, ..KafkaOptions::new(vec![brokers.to_owned()], topic) };
+    let options = changed(KafkaOptions::new(vec![brokers.to_owned()], topic), |o| o.timeout = timeout);
     Kafka::new("suite", options, Encoder::new(Format::CloudEventsBinary, Binding::Kafka, "/postroom/test"))
 }
 

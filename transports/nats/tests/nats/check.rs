@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use async_nats::jetstream::stream::StorageType;
-use postroom_conformance::servers::{Servers, free_port};
-use postroom_core::{Finding, Template, Transport};
+use postroom_conformance::changed;
+use postroom_core::{Diagnostic, DuplicateWindow, Level, Template, Transport};
 use postroom_nats::{CreateStream, NatsOptions};
+use postroom_testbed::{Servers, free_port};
 
 use crate::nats::streams::{LONG, Stream, nats};
 
@@ -16,14 +17,17 @@ fn port() -> u16 {
 /// Findings as people see them: what is fine as it is, everything else by its code.
 async fn check(options: NatsOptions) -> Vec<String> {
     let findings = nats(options).check().await;
-    let word = |finding| match finding {
-        Finding::Fine(what) => what,
-        Finding::Warning(code, what, next) => {
-            assert!(!what.is_empty() && !next.is_empty());
-            format!("warning {code}: {what}")
+    let word = |found: Diagnostic| match (found.level, found.code) {
+        (Level::Fine, _) => match found.duplicate_window {
+            Some(DuplicateWindow { code, what, lasts, fix }) => format!("{code}: {what} for {lasts:?}, {fix}"),
+            None => found.message,
+        },
+        (Level::Warning, Some(code)) => {
+            assert!(!found.message.is_empty() && found.hint.is_some());
+            format!("warning {code}: {}", found.message)
         }
-        Finding::Problem(failure) => format!("problem {}", failure.code),
-        Finding::Remembers { code, what, lasts, mend } => format!("{code}: {what} for {lasts:?}, {mend}"),
+        (Level::Problem, Some(code)) => format!("problem {code}"),
+        (_, None) => panic!("no code: {}", found.message),
     };
     findings.into_iter().map(word).collect()
 }
@@ -82,9 +86,9 @@ async fn what_would_stop_the_route_is_a_problem_with_the_deliverys_code() {
 async fn a_stream_that_will_be_created_is_not_created_by_looking() {
     let stream = Stream::missing(port()).await;
     let create = CreateStream { subjects: vec!["x".into()], replicas: 1, max_age: None, duplicate_window: None };
-    let options = NatsOptions { create: Some(create), ..stream.options(port(), LONG) };
+    let options = changed(stream.options(port(), LONG), |o| o.create = Some(create));
     for _ in 0..2 {
-        let later = format!("stream {} is not there; it is created at the first delivery", stream.name);
+        let later = format!("stream {} does not exist; it is created at the first delivery", stream.name);
         assert_eq!(check(options.clone()).await[1], later);
     }
 }

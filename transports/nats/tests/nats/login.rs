@@ -3,10 +3,11 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use nkeys::KeyPair;
-use postroom_conformance::servers::OwnServer;
-use postroom_conformance::servers::brokers::{NatsWith, PASSWORD};
+use postroom_conformance::changed;
 use postroom_core::{FailureKind, Secret, SecretUrl};
 use postroom_nats::{Login, NatsOptions};
+use postroom_testbed::OwnServer;
+use postroom_testbed::brokers::{NatsWith, PASSWORD};
 use tempfile::TempDir;
 
 use crate::nats::streams::{LONG, Stream, event, failure, post};
@@ -45,12 +46,11 @@ async fn a_password_opens_the_door_and_a_wrong_one_does_not() {
     let server = OwnServer::start(NatsWith::lines(users)).expect("a server");
     let right = async_nats::ConnectOptions::with_user_and_password("relay".into(), PASSWORD.into());
     let (stream, options) = stream(&server, right).await;
-    let with = |password: &str| NatsOptions {
-        login: Login::UserPassword("relay".into(), Secret::new(password)),
-        ..options.clone()
+    let with = |password: &str| {
+        changed(options.clone(), |o| o.login = Login::UserPassword("relay".into(), Secret::new(password)))
     };
     gets_in(&stream, with(PASSWORD)).await;
-    let in_url = |login: &str| NatsOptions { urls: url(server.site.port, login), ..options.clone() };
+    let in_url = |login: &str| changed(options.clone(), |o| o.urls = url(server.site.port, login));
     gets_in(&stream, in_url(&format!("relay:{PASSWORD}"))).await;
     stays_out(with("canary")).await;
     stays_out(in_url("relay:canary")).await;
@@ -62,9 +62,9 @@ async fn a_token_opens_the_door_and_a_wrong_one_does_not() {
     let server =
         OwnServer::start(NatsWith::lines(format!("authorization {{ token: \"{PASSWORD}\" }}"))).expect("a server");
     let (stream, options) = stream(&server, async_nats::ConnectOptions::with_token(PASSWORD.into())).await;
-    let with = |token: &str| NatsOptions { login: Login::Token(Secret::new(token)), ..options.clone() };
+    let with = |token: &str| changed(options.clone(), |o| o.login = Login::Token(Secret::new(token)));
     gets_in(&stream, with(PASSWORD)).await;
-    gets_in(&stream, NatsOptions { urls: url(server.site.port, PASSWORD), ..options.clone() }).await;
+    gets_in(&stream, changed(options.clone(), |o| o.urls = url(server.site.port, PASSWORD))).await;
     stays_out(with("canary")).await;
 }
 
@@ -75,7 +75,7 @@ async fn a_key_opens_the_door_and_a_strangers_does_not() {
     let server = OwnServer::start(NatsWith::lines(users)).expect("a server");
     let seed = |key: &KeyPair| key.seed().expect("a pair of ours");
     let (stream, options) = stream(&server, async_nats::ConnectOptions::with_nkey(seed(&key))).await;
-    let with = |seed: String| NatsOptions { login: Login::NkeySeed(Secret::new(seed)), ..options.clone() };
+    let with = |seed: String| changed(options.clone(), |o| o.login = Login::NkeySeed(Secret::new(seed)));
     gets_in(&stream, with(seed(&key))).await;
     stays_out(with(seed(&stranger))).await;
     stays_out(with("canary".into())).await;
@@ -92,13 +92,13 @@ async fn a_credentials_file_opens_the_door_and_a_strangers_or_a_missing_one_does
     let with = |name: &str, text: &str| {
         let path = folder.path().join(name);
         std::fs::write(&path, text).expect("a file");
-        NatsOptions { login: Login::CredentialsFile(path), ..options.clone() }
+        changed(options.clone(), |o| o.login = Login::CredentialsFile(path))
     };
     gets_in(&stream, with("right.creds", &right)).await;
     stays_out(with("stranger.creds", &credentials(&KeyPair::new_account()))).await;
     stays_out(with("rubbish.creds", "canary")).await;
     let missing = folder.path().join("missing.creds");
-    let options = NatsOptions { login: Login::CredentialsFile(missing), ..options };
+    let options = changed(options, |o| o.login = Login::CredentialsFile(missing));
     let failed = failure(&mut post(options), "e-1").await;
     assert_eq!(failed.code, "nats.login");
     assert!(failed.error.contains("missing.creds"), "{}", failed.error);
@@ -119,7 +119,7 @@ async fn whoever_may_not_publish_or_not_even_look_is_told_so() {
     let all = async_nats::ConnectOptions::with_user_and_password("all".into(), "p".into());
     let (_stream, options) = stream(&server, all).await;
     for (user, named) in [("looks", "parcel.sent"), ("blind", "STREAM.INFO")] {
-        let options = NatsOptions { urls: url(server.site.port, &format!("{user}:p")), ..options.clone() };
+        let options = changed(options.clone(), |o| o.urls = url(server.site.port, &format!("{user}:p")));
         let failed = failure(&mut post(options), "e-1").await;
         assert_eq!((failed.kind, &*failed.code), (FailureKind::Unavailable, "nats.permission"), "{user}: {failed:?}");
         assert!(failed.error.contains(named), "{}", failed.error);

@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 
 use nix::sys::signal::Signal;
-use postroom_conformance::servers::proxy::Mode;
-use postroom_conformance::servers::{FaultProxy, OwnServer, Servers, brokers};
 use postroom_conformance::transports::{Post, until};
 use postroom_core::{Event, FailureKind};
+use postroom_testbed::proxy::Mode;
+use postroom_testbed::{FaultProxy, OwnServer, Servers, brokers};
 
 use crate::nats::streams::{LONG, SHORT, Stream, event, events, failure, post, receipt};
 

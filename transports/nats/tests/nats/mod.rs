@@ -3,6 +3,8 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "helpers of tests")]
 
 mod check;
+mod core;
+mod lag;
 mod login;
 mod losing;
 mod refusing;

@@ -6,11 +6,12 @@ use std::time::Duration;
 use async_nats::jetstream::stream::DiscardPolicy;
 use futures_util::StreamExt;
 use futures_util::future::join_all;
-use postroom_conformance::servers::Servers;
+use postroom_conformance::changed;
 use postroom_conformance::transports::Post;
 use postroom_core::envelope::{Binding, Encoder, Format};
 use postroom_core::{Event, FailureKind, Template};
-use postroom_nats::{CreateStream, Nats, NatsOptions};
+use postroom_nats::{CreateStream, Nats};
+use postroom_testbed::Servers;
 
 use crate::nats::streams::{LONG, SHORT, Stream, event, events, failure, outcome, post, receipt};
 
@@ -153,7 +154,7 @@ async fn two_routes_into_one_stream_both_get_through() {
     let stream = Stream::new().await;
     for (route, attempt) in [("orders", 0), ("audit", 1), ("orders", 1)] {
         let encoder = Encoder::new(Format::CloudEventsStructured, Binding::Nats, "/s");
-        let options = NatsOptions { stream_is_shared: true, ..stream.options(port(), LONG) };
+        let options = changed(stream.options(port(), LONG), |o| o.stream_is_shared = true);
         let mut post = Post::new(Arc::new(Nats::new(route, options, encoder)));
         let receipt = receipt(&mut post, "same").await;
         assert_eq!(receipt.ends_with("(duplicate)"), (route, attempt) == ("orders", 1), "{receipt}");
@@ -170,17 +171,20 @@ async fn a_missing_stream_is_created_once_as_told_and_one_that_is_there_is_left_
         max_age: Some(Duration::from_hours(1)),
         duplicate_window: Some(Duration::from_mins(30)),
     };
-    let options = NatsOptions { create: Some(create), ..stream.options(port(), LONG) };
-    // All at once, as a fleet would.
+    let options = changed(stream.options(port(), LONG), |o| o.create = Some(create));
+    // All at once, as a fleet would. The server may name a stream a moment before it listens on its subjects.
     join_all((0..8).map(|n| {
         let mut post = post(options.clone());
-        async move { receipt(&mut post, &format!("e-{n}")).await }
+        async move { post.deliver_until_ok(&[event(&format!("e-{n}"))]).await }
     }))
     .await;
     let config = stream.info().await.config;
     assert_eq!((config.max_age, config.duplicate_window), (Duration::from_hours(1), Duration::from_mins(30)));
-    let other = CreateStream { max_age: None, duplicate_window: None, ..options.create.clone().expect("it is given") };
-    receipt(&mut post(NatsOptions { create: Some(other), ..options }), "e-8").await;
+    let other = changed(options.create.clone().expect("it is given"), |o| {
+        o.max_age = None;
+        o.duplicate_window = None;
+    });
+    receipt(&mut post(changed(options, |o| o.create = Some(other))), "e-8").await;
     assert_eq!(stream.info().await.config, config);
     assert_eq!(stream.messages().await, 9);
 }
@@ -194,7 +198,7 @@ async fn a_stream_that_cannot_be_created_says_why() {
         max_age: None,
         duplicate_window: None,
     };
-    let failed = failure(&mut post(NatsOptions { create: Some(create), ..stream.options(port(), LONG) }), "e-1").await;
+    let failed = failure(&mut post(changed(stream.options(port(), LONG), |o| o.create = Some(create))), "e-1").await;
     assert_eq!((failed.kind, &*failed.code), (FailureKind::Unavailable, "nats.create"));
     assert!(failed.error.contains("overlap"), "{}", failed.error);
 }

@@ -7,11 +7,12 @@ use async_nats::Client;
 use async_nats::jetstream::stream::Config;
 use async_nats::jetstream::{self, Context};
 use percent_encoding::percent_decode_str;
-use postroom_conformance::servers::{Servers, unique_name};
+use postroom_conformance::changed;
 use postroom_conformance::transports::{Arrived, Post};
 use postroom_core::envelope::{Binding, Encoder, Format};
 use postroom_core::{Event, Failure, JSON, Outcome, SecretUrl, Template};
 use postroom_nats::{Nats, NatsOptions};
+use postroom_testbed::{Servers, unique_name};
 
 /// Time enough for everything that is expected to be answered.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
@@ -78,7 +79,10 @@ impl Stream {
     pub(crate) fn options(&self, port: u16, timeout: Duration) -> NatsOptions {
         let subject = Template::parse(&format!("{}.{{type}}", self.name), &[]).expect("a template");
         let url = SecretUrl::new(format!("nats://127.0.0.1:{port}"));
-        NatsOptions { timeout, stream: Some(self.name.clone()), ..NatsOptions::new(vec![url], subject) }
+        changed(NatsOptions::new(vec![url], subject), |o| {
+            o.timeout = timeout;
+            o.stream = Some(self.name.clone());
+        })
     }
 
     /// What it has, in order.
@@ -133,5 +137,5 @@ pub(crate) async fn failure(post: &mut Post, id: &str) -> Failure {
 /// Delivers one event, which must get through; where it is.
 pub(crate) async fn receipt(post: &mut Post, id: &str) -> String {
     let receipt = outcome(post, event(id)).await.expect("it gets through");
-    receipt.0.expect("it says where").into()
+    receipt.place.expect("it says where").into()
 }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use postroom_conformance::servers::proxy::Mode;
-use postroom_conformance::servers::{FaultProxy, OwnServer, Servers, brokers};
 use postroom_conformance::transports::{Arrived, Breakable, Harness, Observed};
 use postroom_core::Transport;
+use postroom_testbed::proxy::Mode;
+use postroom_testbed::{FaultProxy, OwnServer, Servers, brokers};
 
 use crate::nats::streams::{Stream, nats};
 

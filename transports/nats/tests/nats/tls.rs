@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use postroom_conformance::servers::brokers::{LIMITED_USER, NatsWith, PASSWORD, USER};
-use postroom_conformance::servers::{Certificates, Impostor, OwnServer, Servers};
+use postroom_conformance::changed;
 use postroom_conformance::transports::until;
 use postroom_core::{FailureKind, SecretUrl};
 use postroom_nats::NatsOptions;
+use postroom_testbed::brokers::{LIMITED_USER, NatsWith, PASSWORD, USER};
+use postroom_testbed::{Certificates, Impostor, OwnServer, Servers};
 use postroom_tls::TlsFiles;
 
 use crate::nats::streams::{LONG, Stream, event, failure, post, receipt};
@@ -48,16 +49,15 @@ async fn the_right_certificate_is_accepted_and_no_other() {
     let stream = stream_on(port, &certificates).await;
     let plain = stream.options(port, LONG);
     for scheme in ["nats", "tls"] {
-        let right = NatsOptions {
-            urls: urls(scheme, "localhost", port),
-            tls: Some(trusting(certificates.ca())),
-            ..plain.clone()
-        };
+        let right = changed(plain.clone(), |o| {
+            o.urls = urls(scheme, "localhost", port);
+            o.tls = Some(trusting(certificates.ca()));
+        });
         post(right.clone()).deliver_until_ok(&[event(scheme)]).await;
         // Another name, an authority we do not trust, and the machine's list, which does not have the right one.
-        refused(NatsOptions { urls: urls(scheme, "127.0.0.1", port), ..right.clone() }, "nats.tls").await;
-        refused(NatsOptions { tls: Some(trusting(certificates.other_ca())), ..right.clone() }, "nats.tls").await;
-        refused(NatsOptions { tls: None, ..right }, "nats.tls").await;
+        refused(changed(right.clone(), |o| o.urls = urls(scheme, "127.0.0.1", port)), "nats.tls").await;
+        refused(changed(right.clone(), |o| o.tls = Some(trusting(certificates.other_ca()))), "nats.tls").await;
+        refused(changed(right, |o| o.tls = None), "nats.tls").await;
     }
     assert_eq!(stream.messages().await, 2);
 }
@@ -75,12 +75,13 @@ async fn a_client_with_a_certificate_is_let_in_and_one_without_or_with_a_strange
     let server = OwnServer::start(NatsWith::lines(lines)).expect("a server");
     let stream = stream_on(server.site.port, &certificates).await;
     let urls = urls("tls", "localhost", server.site.port);
-    let with = |files: TlsFiles| NatsOptions {
-        urls: urls.clone(),
-        tls: Some(TlsFiles { ca_file: Some(certificates.ca()), ..files }),
-        ..stream.options(server.site.port, LONG)
+    let with = |files: TlsFiles| {
+        changed(stream.options(server.site.port, LONG), |o| {
+            o.urls = urls.clone();
+            o.tls = Some(changed(files, |o| o.ca_file = Some(certificates.ca())));
+        })
     };
-    let shows = |who: postroom_conformance::servers::Identity| {
+    let shows = |who: postroom_testbed::Identity| {
         with(TlsFiles { ca_file: None, cert_file: Some(who.cert), key_file: Some(who.key) })
     };
     receipt(&mut post(shows(certificates.client())), "e-1").await;
@@ -95,11 +96,10 @@ async fn an_impostor_learns_nothing() {
     let stream = Stream::new().await;
     for identity in [certificates.expired(), certificates.stranger()] {
         let impostor = Impostor::greeting(&identity, GREETING).await.expect("a listener");
-        let options = NatsOptions {
-            urls: urls("nats", "localhost", impostor.port()),
-            tls: Some(trusting(certificates.ca())),
-            ..stream.options(impostor.port(), LONG)
-        };
+        let options = changed(stream.options(impostor.port(), LONG), |o| {
+            o.urls = urls("nats", "localhost", impostor.port());
+            o.tls = Some(trusting(certificates.ca()));
+        });
         refused(options, "nats.tls").await;
         until("the impostor to notice", async || impostor.refused() > 0).await;
         assert_eq!(impostor.told(), 0, "it was told something");
@@ -110,11 +110,10 @@ async fn an_impostor_learns_nothing() {
 async fn a_server_that_does_not_speak_tls_is_told_nothing_when_tls_is_asked_for() {
     let servers = Servers::find();
     let stream = Stream::new().await;
-    let options = NatsOptions {
-        urls: urls("nats", "localhost", servers.port("nats")),
-        tls: Some(trusting(servers.certificates().ca())),
-        ..stream.options(servers.port("nats"), LONG)
-    };
+    let options = changed(stream.options(servers.port("nats"), LONG), |o| {
+        o.urls = urls("nats", "localhost", servers.port("nats"));
+        o.tls = Some(trusting(servers.certificates().ca()));
+    });
     refused(options, "nats.tls").await;
     assert_eq!(stream.messages().await, 0);
 }
@@ -124,10 +123,11 @@ async fn a_wrong_password_and_a_user_without_rights_are_told_apart() {
     let servers = Servers::find();
     let (port, certificates) = (servers.port("nats-tls"), servers.certificates());
     let stream = stream_on(port, &certificates).await;
-    let login = |user: &str, password: &str| NatsOptions {
-        urls: vec![SecretUrl::new(format!("tls://{user}:{password}@localhost:{port}"))],
-        tls: Some(trusting(certificates.ca())),
-        ..stream.options(port, LONG)
+    let login = |user: &str, password: &str| {
+        changed(stream.options(port, LONG), |o| {
+            o.urls = vec![SecretUrl::new(format!("tls://{user}:{password}@localhost:{port}"))];
+            o.tls = Some(trusting(certificates.ca()));
+        })
     };
     refused(login(USER, "canary"), "nats.login").await;
     refused(login("nobody", PASSWORD), "nats.login").await;

@@ -7,12 +7,12 @@ use postroom_core::{Failure, Secret};
 use tokio::time::{Instant, timeout_at};
 
 use super::stream::Stream;
-use super::{Connection, Ending, Pulse};
+use super::{Connection, Ending, Heartbeat};
 use crate::address::{Address, Login};
 use crate::failures;
 use crate::options::RabbitMqOptions;
 use crate::wire::GREETING;
-use crate::wire::decode::Said;
+use crate::wire::decode::ServerMethod;
 use crate::wire::encode::{self, Value};
 
 /// What we agree upon when the broker sets no limit, and what its first words may have at most.
@@ -34,7 +34,7 @@ impl Connection {
             flushed: true,
             frame_max: FRAME_MAX as usize,
             // Until they have agreed, nobody shows that he is there; the time-out is enough.
-            pulse: Pulse::new(options.timeout * 4),
+            heartbeat: Heartbeat::new(options.timeout * 4),
             coming_back: None,
         };
         match timeout_at(until, connection.greet(route, options, address)).await {
@@ -64,7 +64,7 @@ impl Connection {
     /// Waits for an answer that says no more than that it is done.
     pub(crate) async fn done(&mut self) -> Result<(), Ending> {
         match self.ask().await? {
-            Said::Done => Ok(()),
+            ServerMethod::Done => Ok(()),
             other => Err(unexpected(&other)),
         }
     }
@@ -72,7 +72,7 @@ impl Connection {
     async fn greet(&mut self, route: &str, options: &RabbitMqOptions, address: &Address) -> Result<(), Refused> {
         let at = |step: Step| move |ending| Refused::Ended(step, ending);
         let mechanisms = match self.ask().await.map_err(at(Step::Greeting))? {
-            Said::Start { mechanisms } => mechanisms,
+            ServerMethod::Start { mechanisms } => mechanisms,
             other => return Err(Refused::Ended(Step::Greeting, unexpected(&other))),
         };
         let (mechanism, response) = credentials(&address.login);
@@ -81,7 +81,7 @@ impl Connection {
         }
         self.introduce(route, mechanism, &response);
         let (frame_max, theirs) = match self.ask().await.map_err(at(Step::Login))? {
-            Said::Tune { frame_max, heartbeat_seconds } => (frame_max, heartbeat_seconds),
+            ServerMethod::Tune { frame_max, heartbeat_seconds } => (frame_max, heartbeat_seconds),
             other => return Err(Refused::Ended(Step::Login, unexpected(&other))),
         };
         let frame_max = if frame_max == 0 { FRAME_MAX } else { frame_max };
@@ -90,7 +90,7 @@ impl Connection {
         encode::tune_ok(&mut self.output, frame_max, heartbeat);
         encode::connection_open(&mut self.output, &address.vhost);
         self.frame_max = frame_max as usize;
-        self.pulse = Pulse::new(Duration::from_secs(heartbeat.into()));
+        self.heartbeat = Heartbeat::new(Duration::from_secs(heartbeat.into()));
         self.done().await.map_err(at(Step::Vhost))?;
         self.open_channel().await.map_err(at(Step::Channel))
     }
@@ -146,6 +146,6 @@ fn credentials(login: &Login) -> (&'static str, Secret) {
     }
 }
 
-fn unexpected(said: &Said) -> Ending {
+fn unexpected(said: &ServerMethod) -> Ending {
     Ending::Garbled(format!("{said:?} where something else was asked for"))
 }

@@ -1,11 +1,13 @@
 //! Looks whether a topology is there, and makes what is missing.
 //!
 //! One thing after the other, each asked for first: a broker closes the channel on who asks for something that is not
-//! there, so the channel is opened again. Whether a queue is bound cannot be asked; binding again changes nothing.
+//! there, so the channel is opened again. Whether a queue is bound cannot be asked; binding again changes nothing. Patterns
+//! that RabbitMQ does not have ([`super::pattern`]) are bound as they are written: that matches no event, shows who looks what
+//! is meant, and finds out at the start whether we may bind.
 
 use super::{Exchange, ExchangeKind, Mode, Queue, Topology};
 use crate::connection::{Connection, Ending};
-use crate::wire::decode::{Closing, Said};
+use crate::wire::decode::{Closing, ServerMethod};
 use crate::wire::encode::{self, Value};
 
 const NOT_FOUND: u16 = 404;
@@ -81,7 +83,7 @@ pub(crate) async fn put_in_place(connection: &mut Connection, topology: &Topolog
             may_be_made(topology.mode, &what)?;
             declare_queue(connection.output(), &part);
             match connection.ask().await {
-                Ok(Said::QueueDeclareOk { .. }) => {}
+                Ok(ServerMethod::QueueDeclareOk { .. }) => {}
                 Ok(other) => return Err(Ending::Garbled(format!("{other:?} for a queue")).into()),
                 Err(ending) => return Err(refused(what, ending)),
             }
@@ -107,7 +109,7 @@ pub(crate) async fn find_exchange(connection: &mut Connection, name: &str) -> Re
 pub(crate) async fn find_queue(connection: &mut Connection, name: &str) -> Result<Option<Level>, Ending> {
     encode::queue_declare(connection.output(), name, None);
     match connection.ask().await {
-        Ok(Said::QueueDeclareOk { messages, consumers }) => Ok(Some(Level { messages, consumers })),
+        Ok(ServerMethod::QueueDeclareOk { messages, consumers }) => Ok(Some(Level { messages, consumers })),
         Ok(other) => Err(Ending::Garbled(format!("{other:?} for a queue"))),
         Err(Ending::Channel(Closing { code: NOT_FOUND, .. })) => connection.open_channel().await.map(|()| None),
         Err(ending) => Err(ending),

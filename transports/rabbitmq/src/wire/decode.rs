@@ -22,9 +22,9 @@ const BASIC_ACK: Number = (60, 80);
 const BASIC_NACK: Number = (60, 120);
 const CONFIRM_SELECT_OK: Number = (85, 11);
 
-/// What a broker says that a publisher must understand.
+/// AMQP method of the broker that a publisher must understand.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum ServerMethod {
     /// It greets, and names the ways to log in.
     Start {
         mechanisms: String,
@@ -75,7 +75,7 @@ pub(crate) struct Closing {
 pub(crate) struct Garbled(pub(crate) String);
 
 /// Takes the next frame, if it has come as a whole.
-pub(crate) fn next(input: &mut BytesMut, frame_max: usize) -> Result<Option<Said>, Garbled> {
+pub(crate) fn next(input: &mut BytesMut, frame_max: usize) -> Result<Option<ServerMethod>, Garbled> {
     if input.starts_with(b"AMQP") {
         return Err(Garbled("it speaks another version of AMQP".to_owned()));
     }
@@ -99,42 +99,42 @@ pub(crate) fn next(input: &mut BytesMut, frame_max: usize) -> Result<Option<Said
     let read = match kind {
         METHOD => method(Reader(frame.freeze())),
         HEADER => header(Reader(frame.freeze())),
-        BODY => Some(Said::Body(payload as u64)),
-        _ => Some(Said::Heartbeat),
+        BODY => Some(ServerMethod::Body(payload as u64)),
+        _ => Some(ServerMethod::Heartbeat),
     };
     read.map(Some).ok_or_else(|| Garbled("a frame that makes no sense".to_owned()))
 }
 
-fn method(mut read: Reader) -> Option<Said> {
+fn method(mut read: Reader) -> Option<ServerMethod> {
     let number = (read.u16()?, read.u16()?);
     Some(match number {
         CONNECTION_START => {
             read.u16()?;
             read.long()?;
-            Said::Start { mechanisms: read.long()? }
+            ServerMethod::Start { mechanisms: read.long()? }
         }
         CONNECTION_TUNE => {
             read.u16()?;
-            Said::Tune { frame_max: read.u32()?, heartbeat_seconds: read.u16()? }
+            ServerMethod::Tune { frame_max: read.u32()?, heartbeat_seconds: read.u16()? }
         }
-        CONNECTION_CLOSE => Said::ConnectionClose(closing(&mut read)?),
-        CHANNEL_CLOSE => Said::ChannelClose(closing(&mut read)?),
-        CONNECTION_CLOSE_OK => Said::ConnectionCloseOk,
-        CONNECTION_BLOCKED => Said::Blocked(read.short()?),
-        CONNECTION_UNBLOCKED => Said::Unblocked,
+        CONNECTION_CLOSE => ServerMethod::ConnectionClose(closing(&mut read)?),
+        CHANNEL_CLOSE => ServerMethod::ChannelClose(closing(&mut read)?),
+        CONNECTION_CLOSE_OK => ServerMethod::ConnectionCloseOk,
+        CONNECTION_BLOCKED => ServerMethod::Blocked(read.short()?),
+        CONNECTION_UNBLOCKED => ServerMethod::Unblocked,
         QUEUE_DECLARE_OK => {
             read.short()?;
-            Said::QueueDeclareOk { messages: read.u32()?, consumers: read.u32()? }
+            ServerMethod::QueueDeclareOk { messages: read.u32()?, consumers: read.u32()? }
         }
         CONNECTION_OPEN_OK | CHANNEL_OPEN_OK | EXCHANGE_DECLARE_OK | EXCHANGE_UNBIND_OK | QUEUE_BIND_OK
-        | CONFIRM_SELECT_OK => Said::Done,
+        | CONFIRM_SELECT_OK => ServerMethod::Done,
         BASIC_RETURN => {
             read.u16()?;
-            Said::Return { text: read.short()? }
+            ServerMethod::Return { text: read.short()? }
         }
         BASIC_ACK | BASIC_NACK => {
             let (tag, multiple) = (read.u64()?, read.u8()? & 1 == 1);
-            Said::Confirm { tag, multiple, accepted: number == BASIC_ACK }
+            ServerMethod::Confirm { tag, multiple, accepted: number == BASIC_ACK }
         }
         _ => return None,
     })
@@ -145,7 +145,7 @@ fn closing(read: &mut Reader) -> Option<Closing> {
 }
 
 /// Of the properties only the id is looked at; those before it must be stepped over.
-fn header(mut read: Reader) -> Option<Said> {
+fn header(mut read: Reader) -> Option<ServerMethod> {
     read.u32()?;
     let (body_bytes, flags) = (read.u64()?, read.u16()?);
     let has = |bit: u32| flags & (1 << bit) != 0;
@@ -168,7 +168,7 @@ fn header(mut read: Reader) -> Option<Said> {
         }
     }
     let message_id = if has(7) { Some(read.short()?) } else { None };
-    Some(Said::Header { message_id, body_bytes })
+    Some(ServerMethod::Header { message_id, body_bytes })
 }
 
 /// Reads one value after the other; nothing when there is not enough left.
@@ -221,7 +221,7 @@ mod tests {
     const FRAME_MAX: usize = 4096;
 
     /// Everything in a buffer.
-    fn all(bytes: &[u8]) -> Result<Vec<Said>, Garbled> {
+    fn all(bytes: &[u8]) -> Result<Vec<ServerMethod>, Garbled> {
         let mut input = BytesMut::from(bytes);
         let mut said = Vec::new();
         while let Some(one) = next(&mut input, FRAME_MAX)? {
@@ -234,6 +234,7 @@ mod tests {
         let properties = Properties {
             content_type: "application/json",
             headers,
+            numbers: &[],
             correlation_id: "c-1",
             message_id: "e-1",
             timestamp: Some(1),
@@ -250,10 +251,10 @@ mod tests {
             // The method itself is one we never hear.
             let method = 7 + u32::from_be_bytes([out[3], out[4], out[5], out[6]]) as usize + 1;
             let said = all(&out[method..]).unwrap();
-            let header = Said::Header { message_id: Some("e-1".to_owned()), body_bytes: bytes as u64 };
+            let header = ServerMethod::Header { message_id: Some("e-1".to_owned()), body_bytes: bytes as u64 };
             assert_eq!(said[0], header);
             let sizes: Vec<u64> =
-                said[1..].iter().map(|s| if let Said::Body(bytes) = s { *bytes } else { 0 }).collect();
+                said[1..].iter().map(|s| if let ServerMethod::Body(bytes) = s { *bytes } else { 0 }).collect();
             assert_eq!(sizes.iter().sum::<u64>(), bytes as u64);
             assert!(sizes.iter().all(|s| *s > 0 && *s <= (FRAME_MAX - 8) as u64), "{sizes:?}");
         }
@@ -317,8 +318,8 @@ mod tests {
             while let Some(one) = next(&mut input, FRAME_MAX).unwrap() {
                 said.push(one);
             }
-            let close = Said::ConnectionClose(Closing { code: 200, text: "OK".to_owned() });
-            prop_assert_eq!(said, vec![close, Said::Heartbeat]);
+            let close = ServerMethod::ConnectionClose(Closing { code: 200, text: "OK".to_owned() });
+            prop_assert_eq!(said, vec![close, ServerMethod::Heartbeat]);
         }
     }
 }

@@ -36,6 +36,8 @@ pub(crate) enum Value<'a> {
 pub(crate) struct Properties<'a> {
     pub(crate) content_type: &'a str,
     pub(crate) headers: &'a [Header<'a>],
+    /// Names of headers that are numbers.
+    pub(crate) numbers: &'a [&'a str],
     pub(crate) correlation_id: &'a str,
     pub(crate) message_id: &'a str,
     /// Seconds since 1970.
@@ -129,12 +131,22 @@ pub(crate) fn queue_declare(out: &mut BytesMut, name: &str, arguments: Option<&[
 }
 
 pub(crate) fn queue_bind(out: &mut BytesMut, queue: &str, exchange: &str, routing_key: &str) {
+    bind(out, queue, exchange, routing_key, 0);
+}
+
+/// A binding that is answered only when it fails, by the end of the channel.
+pub(crate) fn queue_bind_unanswered(out: &mut BytesMut, queue: &str, exchange: &str, routing_key: &str) {
+    const NO_WAIT: u8 = 1;
+    bind(out, queue, exchange, routing_key, NO_WAIT);
+}
+
+fn bind(out: &mut BytesMut, queue: &str, exchange: &str, routing_key: &str, flags: u8) {
     method(out, CHANNEL, QUEUE_BIND, |out| {
         out.put_u16(0);
         short(out, queue);
         short(out, exchange);
         short(out, routing_key);
-        out.put_u8(0);
+        out.put_u8(flags);
         table(out, &[]);
     });
 }
@@ -184,8 +196,13 @@ fn content_header(out: &mut BytesMut, properties: &Properties<'_>, body_bytes: u
         sized(out, |out| {
             for (name, value) in properties.headers {
                 short(out, name);
-                out.put_u8(b'S');
-                long(out, value);
+                match value.parse::<i64>() {
+                    Ok(number) if properties.numbers.contains(&&**name) => integer(out, number),
+                    _ => {
+                        out.put_u8(b'S');
+                        long(out, value);
+                    }
+                }
             }
         });
         out.put_u8(PERSISTENT);
@@ -232,6 +249,17 @@ fn short(out: &mut BytesMut, text: &str) {
     let bytes = &text.as_bytes()[..text.len().min(SHORT_BYTES_MAX)];
     out.put_u8(u8::try_from(bytes.len()).unwrap_or(u8::MAX));
     out.put_slice(bytes);
+}
+
+/// As short as it may be: every client reads 32 bits as its plain integer.
+fn integer(out: &mut BytesMut, number: i64) {
+    if let Ok(number) = i32::try_from(number) {
+        out.put_u8(b'I');
+        out.put_i32(number);
+    } else {
+        out.put_u8(b'l');
+        out.put_i64(number);
+    }
 }
 
 fn long(out: &mut BytesMut, text: &str) {

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use postroom_conformance::servers::OwnServer;
-use postroom_conformance::servers::brokers::RabbitMq as Broker;
+use postroom_conformance::changed;
 use postroom_core::{FailureKind, Outcome};
-use postroom_rabbitmq::RabbitMqOptions;
+use postroom_testbed::OwnServer;
+use postroom_testbed::brokers::RabbitMq as Broker;
 
 use crate::rabbitmq::place::{Place, deliver_until, event, events, post};
 
@@ -15,7 +15,7 @@ async fn while_the_broker_blocks_nothing_fails_nothing_times_out_and_then_it_goe
     let watermark = |share: &str| Broker::control(&broker.site, &["set_vm_memory_high_watermark", share]).unwrap();
     let place = Place::at(broker.site.port).await;
     let timeout = Duration::from_secs(10);
-    let mut post = post(RabbitMqOptions { timeout, ..place.options(place.port) });
+    let mut post = post(changed(place.options(place.port), |o| o.timeout = timeout));
     post.deliver_until_ok(&[event("early")]).await;
     watermark("0.000001");
     // The alarm reaches the connection a little later, and the connection hears of it with its next message.

@@ -2,10 +2,11 @@
 
 use lapin::options::{QueueDeclareOptions, QueueDeleteOptions};
 use lapin::types::FieldTable;
-use postroom_conformance::servers::Servers;
-use postroom_conformance::servers::brokers::{LIMITED_USER, PASSWORD};
-use postroom_core::{Finding, Template, Transport as _};
+use postroom_conformance::changed;
+use postroom_core::{Level, Template, Transport as _};
 use postroom_rabbitmq::{Binding, Exchange, ExchangeKind, Mode, Queue, QueueKind, RabbitMqOptions, Topology};
+use postroom_testbed::Servers;
+use postroom_testbed::brokers::{LIMITED_USER, PASSWORD};
 use postroom_tls::TlsFiles;
 
 use crate::rabbitmq::place::{Place, Proxied, options, transport, url};
@@ -14,11 +15,10 @@ use crate::rabbitmq::place::{Place, Proxied, options, transport, url};
 async fn found(options: RabbitMqOptions) -> (Vec<String>, Vec<(String, String)>) {
     let (mut fine, mut problems) = (Vec::new(), Vec::new());
     for finding in transport(options).check().await {
-        match finding {
-            Finding::Fine(text) => fine.push(text),
-            Finding::Problem(failure) => problems.push((failure.code.into_owned(), failure.error)),
-            Finding::Warning(code, text, _) => problems.push((format!("warning {code}"), text)),
-            Finding::Remembers { code, .. } => panic!("{code}"),
+        match (finding.level, finding.code) {
+            (Level::Problem, Some(code)) => problems.push((code, finding.message)),
+            (Level::Warning, Some(code)) => problems.push((format!("warning {code}"), finding.message)),
+            _ => fine.push(finding.message),
         }
     }
     (fine, problems)
@@ -32,9 +32,9 @@ async fn a_destination_in_good_order_is_described() {
     assert_eq!(
         fine,
         [
-            format!("127.0.0.1:{} lets relay into virtual host /, without TLS", to.proxy.port()),
-            format!("exchange {} is there", to.place.name),
-            "what no queue takes is tried again; which are bound cannot be seen over AMQP".to_owned(),
+            format!("127.0.0.1:{} accepts relay on virtual host /, without TLS", to.proxy.port()),
+            format!("exchange {} exists", to.place.name),
+            "events that no queue is bound for are retried; AMQP does not list bindings".to_owned(),
         ]
     );
     assert_eq!(to.place.arrived().await, [], "it sent something");
@@ -47,7 +47,7 @@ async fn in_private_it_says_so() {
     let servers = Servers::find();
     let url = format!("amqps://guest:guest@localhost:{}/%2f", servers.site("rabbitmq").port_of("tls"));
     let tls = TlsFiles { ca_file: Some(servers.certificates().ca()), ..TlsFiles::default() };
-    let (fine, problems) = found(RabbitMqOptions { tls, ..options(&url, &place.name) }).await;
+    let (fine, problems) = found(changed(options(&url, &place.name), |o| o.tls = tls)).await;
     assert!(problems.is_empty() && fine[0].ends_with("with TLS"), "{fine:?} {problems:?}");
 }
 
@@ -55,10 +55,8 @@ async fn in_private_it_says_so() {
 async fn each_reason_for_which_deliveries_would_fail_is_found() {
     let place = Place::shared().await;
     let limited = format!("amqp://{LIMITED_USER}:{PASSWORD}@127.0.0.1:{}/%2f", place.port);
-    let straight = RabbitMqOptions {
-        routing_key: Template::parse("no-such-queue", &[]).unwrap(),
-        ..options(&url(place.port), "")
-    };
+    let straight =
+        changed(options(&url(place.port), ""), |o| o.routing_key = Template::parse("no-such-queue", &[]).unwrap());
     for (options, code, said) in [
         (options(&url(place.port).replace(PASSWORD, "wrong"), ""), "rabbitmq.login", "refuses the login"),
         (options("amqp://127.0.0.1:1", ""), "rabbitmq.unreachable", "127.0.0.1:1"),
@@ -91,7 +89,7 @@ async fn a_topology_is_looked_at_and_nothing_is_made() {
         exchanges: vec![exchange.clone()],
         queues: vec![queue(&place.name, false), queue(&missing, true)],
     };
-    let with = |mode: Mode| RabbitMqOptions { topology: Some(of(mode)), ..place.options(place.port) };
+    let with = |mode: Mode| changed(place.options(place.port), |o| o.topology = Some(of(mode)));
     // Twice, so that whatever the first look had made would be found by the second.
     for _ in 0..2 {
         let (fine, problems) = found(with(Mode::Declare)).await;
@@ -124,7 +122,7 @@ async fn a_queue_that_a_restart_takes_away_is_warned_of_and_asking_changes_nothi
     let transient = QueueDeclareOptions::default();
     place.channel.queue_declare(name.clone().into(), transient, FieldTable::default()).await.unwrap();
     for (queue, warned) in [(&name, true), (&place.name, false)] {
-        let to = RabbitMqOptions { routing_key: Template::parse(queue, &[]).unwrap(), ..options(&url(place.port), "") };
+        let to = changed(options(&url(place.port), ""), |o| o.routing_key = Template::parse(queue, &[]).unwrap());
         let (fine, found) = found(to).await;
         let codes: Vec<&str> = found.iter().map(|(code, _)| code.as_str()).collect();
         assert_eq!(codes, if warned { vec!["warning rabbitmq.transient"] } else { vec![] }, "{found:?}");

@@ -2,11 +2,12 @@
 
 use lapin::options::QueueDeclareOptions;
 use lapin::types::FieldTable;
-use postroom_conformance::servers::brokers::{LIMITED_USER, PASSWORD, RabbitMq as Broker, USER};
-use postroom_conformance::servers::{CLIENT_NAME, Identity, Impostor, Servers};
+use postroom_conformance::changed;
 use postroom_conformance::transports::until;
 use postroom_core::{Failure, FailureKind};
 use postroom_rabbitmq::RabbitMqOptions;
+use postroom_testbed::brokers::{LIMITED_USER, PASSWORD, RabbitMq as Broker, USER};
+use postroom_testbed::{CLIENT_NAME, Identity, Impostor, Servers};
 use postroom_tls::TlsFiles;
 
 use crate::rabbitmq::place::{Place, event, failure, options, post, url};
@@ -50,7 +51,7 @@ async fn a_user_without_the_right_to_write_is_told_so_and_nothing_dies() {
 }
 
 fn private(place: &Place, login: &str, tls: TlsFiles, host: &str, port: u16) -> RabbitMqOptions {
-    RabbitMqOptions { tls, ..options(&format!("amqps://{login}@{host}:{port}/%2f"), &place.name) }
+    changed(options(&format!("amqps://{login}@{host}:{port}/%2f"), &place.name), |o| o.tls = tls)
 }
 
 fn trusted() -> TlsFiles {
@@ -89,7 +90,7 @@ async fn who_cannot_show_the_right_certificate_does_not_get_in_by_it() {
     let tls_port = servers.site("rabbitmq").port_of("tls");
     let external = |tls: TlsFiles| {
         let url = format!("amqps://localhost:{tls_port}/%2f?auth_mechanism=external");
-        RabbitMqOptions { tls, ..options(&url, &place.name) }
+        changed(options(&url, &place.name), |o| o.tls = tls)
     };
     let nothing = refused(external(trusted())).await;
     assert_eq!(nothing.code, "rabbitmq.login", "{}", nothing.error);
@@ -134,7 +135,7 @@ async fn a_certificate_file_that_is_missing_is_named() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_virtual_host_of_its_own_has_its_own_exchanges() {
     let servers = Servers::find();
-    let (site, vhost) = (servers.site("rabbitmq"), postroom_conformance::servers::unique_name("vhost"));
+    let (site, vhost) = (servers.site("rabbitmq"), postroom_testbed::unique_name("vhost"));
     Broker::control(site, &["add_vhost", &vhost]).unwrap();
     Broker::control(site, &["set_permissions", "-p", &vhost, USER, ".*", ".*", ".*"]).unwrap();
     let denied = format!("amqp://{LIMITED_USER}:{PASSWORD}@127.0.0.1:{}/{vhost}", site.port);

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use lapin::ExchangeKind;
 use lapin::types::AMQPValue;
-use postroom_conformance::servers::OwnServer;
-use postroom_conformance::servers::brokers::RabbitMq as Broker;
-use postroom_conformance::servers::proxy::{Mode, Moment, Trigger};
+use postroom_conformance::changed;
 use postroom_conformance::transports::Post;
 use postroom_core::{Event, FailureKind};
-use postroom_rabbitmq::RabbitMqOptions;
+use postroom_testbed::OwnServer;
+use postroom_testbed::brokers::RabbitMq as Broker;
+use postroom_testbed::proxy::{Mode, Moment, Trigger};
 
 use crate::rabbitmq::place::{Place, Proxied, event, events, failure, post};
 
@@ -50,7 +50,7 @@ async fn an_exchange_deleted_while_publishing_is_named_and_nothing_is_lost() {
 async fn a_connection_that_went_silent_is_found_out_within_two_heartbeats() {
     let to = Proxied::shared().await;
     let heartbeat = Duration::from_secs(1);
-    let mut post = post(RabbitMqOptions { heartbeat, ..to.options() });
+    let mut post = post(changed(to.options(), |o| o.heartbeat = heartbeat));
     post.deliver_until_ok(&[event("early")]).await;
     to.proxy.set(Mode::Forget).await;
     let since = Instant::now();
@@ -69,7 +69,7 @@ async fn a_connection_that_went_silent_is_found_out_within_two_heartbeats() {
 #[tokio::test]
 async fn an_idle_connection_stays_open_by_its_heartbeats() {
     let to = Proxied::shared().await;
-    let mut post = post(RabbitMqOptions { heartbeat: Duration::from_secs(1), ..to.options() });
+    let mut post = post(changed(to.options(), |o| o.heartbeat = Duration::from_secs(1)));
     post.deliver_until_ok(&[event("early")]).await;
     // Both sides have shown for more than twice the time that they are there.
     let before = to.proxy.counts();
@@ -84,7 +84,7 @@ async fn an_idle_connection_stays_open_by_its_heartbeats() {
 async fn a_confirm_that_does_not_come_in_time_ends_the_connection() {
     let to = Proxied::shared().await;
     let timeout = Duration::from_secs(2);
-    let mut post = post(RabbitMqOptions { timeout, ..to.options() });
+    let mut post = post(changed(to.options(), |o| o.timeout = timeout));
     post.deliver_until_ok(&[event("early")]).await;
     to.proxy.set(Mode::Forget).await;
     post.deliver(&[event("a"), event("b")]).await;
@@ -102,7 +102,7 @@ async fn a_broker_that_accepts_and_says_nothing_is_unreachable_and_holds_up_no_c
     let to = Proxied::shared().await;
     to.proxy.set(Mode::Hold).await;
     let timeout = Duration::from_millis(300);
-    let mut waiting = post(RabbitMqOptions { timeout, ..to.options() });
+    let mut waiting = post(changed(to.options(), |o| o.timeout = timeout));
     let failure = failure(&mut waiting, event("a")).await;
     assert_eq!((failure.kind, &*failure.code), (FailureKind::Unavailable, "rabbitmq.unreachable"));
     waiting.close().await;

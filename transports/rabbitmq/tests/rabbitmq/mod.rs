@@ -4,6 +4,7 @@
 mod blocked;
 mod check;
 mod fake;
+mod lag;
 mod login;
 mod lost;
 mod place;

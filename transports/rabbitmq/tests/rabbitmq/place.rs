@@ -7,12 +7,12 @@ use lapin::options::{
 };
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{Channel, ConnectionProperties, ExchangeKind};
-use postroom_conformance::servers::brokers::{PASSWORD, USER};
-use postroom_conformance::servers::{FaultProxy, Servers, unique_name};
 use postroom_conformance::transports::{Arrived, PATIENCE, Post};
 use postroom_core::envelope::{Binding, Encoder, Format};
 use postroom_core::{Event, Failure, JSON, Outcome, SecretUrl, Template};
 use postroom_rabbitmq::{RabbitMq, RabbitMqOptions};
+use postroom_testbed::brokers::{PASSWORD, USER};
+use postroom_testbed::{FaultProxy, Servers, unique_name};
 
 /// A topic exchange with one queue that takes everything but what begins with `nowhere`; both go when nobody has used
 /// them for a while.

@@ -1,8 +1,8 @@
 //! A queue that is full says no (H-53), and a broker that closes the channel does not say because of whom.
 
 use lapin::types::AMQPValue;
-use postroom_conformance::servers::Servers;
 use postroom_core::FailureKind;
+use postroom_testbed::Servers;
 
 use crate::rabbitmq::fake::Fake;
 use crate::rabbitmq::place::{Place, deliver_until, event, events, failure, options, post, url};

@@ -1,9 +1,10 @@
 //! Where events go, how they look there, and what becomes of those that no queue takes (H-51).
 
 use lapin::types::AMQPValue;
-use postroom_conformance::servers::Servers;
+use postroom_conformance::changed;
 use postroom_core::{Event, FailureKind, JSON, Outcome, Template};
-use postroom_rabbitmq::{RabbitMqOptions, Unroutable};
+use postroom_rabbitmq::Unroutable;
+use postroom_testbed::Servers;
 
 use crate::rabbitmq::place::{Place, event, lost_event, options, post, url};
 
@@ -11,7 +12,7 @@ use crate::rabbitmq::place::{Place, event, lost_event, options, post, url};
 async fn a_thousand_events_that_no_queue_takes_are_never_delivered() {
     for (policy, kind) in [(Unroutable::Retry, FailureKind::Transient), (Unroutable::Dead, FailureKind::Permanent)] {
         let place = Place::shared().await;
-        let mut post = post(RabbitMqOptions { unroutable: policy, ..place.options(place.port) });
+        let mut post = post(changed(place.options(place.port), |o| o.unroutable = policy));
         let events: Vec<Event> = (0..1000).map(|n| lost_event(format!("l-{n}"))).collect();
         post.deliver(&events).await;
         for (id, outcome) in post.outcomes().await {
@@ -27,10 +28,10 @@ async fn a_thousand_events_that_no_queue_takes_are_never_delivered() {
 #[tokio::test]
 async fn events_that_no_queue_takes_count_as_delivered_where_that_is_accepted() {
     let place = Place::shared().await;
-    let mut post = post(RabbitMqOptions { unroutable: Unroutable::Accept, ..place.options(place.port) });
+    let mut post = post(changed(place.options(place.port), |o| o.unroutable = Unroutable::Accept));
     post.deliver(&[lost_event("lost"), event("taken")]).await;
     let outcomes = post.outcomes().await;
-    let said = |outcome: &Outcome| outcome.as_ref().unwrap().0.as_deref().map(str::to_owned);
+    let said = |outcome: &Outcome| outcome.as_ref().unwrap().place.as_deref().map(str::to_owned);
     assert_eq!(said(&outcomes["lost"]).as_deref(), Some("no queue: NO_ROUTE"));
     assert_eq!(said(&outcomes["taken"]), None);
     assert_eq!(place.arrived_ids().await, ["taken"]);
@@ -72,10 +73,9 @@ async fn a_queue_that_is_bound_late_gets_the_event_at_the_next_try() {
 #[tokio::test]
 async fn an_event_is_a_persistent_message_with_its_properties() {
     let place = Place::shared().await;
-    let mut post = post(RabbitMqOptions {
-        routing_key: Template::parse("parcel.{aggregate_type}.{type|lower}", &[]).unwrap(),
-        ..place.options(place.port)
-    });
+    let mut post = post(changed(place.options(place.port), |o| {
+        o.routing_key = Template::parse("parcel.{aggregate_type}.{type|lower}", &[]).unwrap();
+    }));
     let mut sent = Event::new("Sent.Abroad").id("e-1").aggregate("letter", "l-7").header("ce-id", "another");
     sent = sent.header("shop", "größe").bytes(JSON, "{}");
     sent.correlation_id = Some("c-9".to_owned());
@@ -114,7 +114,7 @@ async fn without_an_exchange_the_routing_key_is_the_name_of_a_queue() {
     let place = Place::bare(Servers::find().port("rabbitmq")).await;
     place.queue(&[]).await;
     let key = Template::parse(&place.name, &[]).unwrap();
-    let mut post = post(RabbitMqOptions { routing_key: key, ..options(&url(place.port), "") });
+    let mut post = post(changed(options(&url(place.port), ""), |o| o.routing_key = key));
     post.deliver_until_ok(&[event("straight")]).await;
     assert_eq!(place.arrived_ids().await, ["straight"]);
     post.close().await;

@@ -1,8 +1,8 @@
 //! Larger than the broker takes (H-58).
 
-use postroom_conformance::servers::OwnServer;
-use postroom_conformance::servers::brokers::RabbitMq as Broker;
 use postroom_core::{Event, FailureKind};
+use postroom_testbed::OwnServer;
+use postroom_testbed::brokers::RabbitMq as Broker;
 
 use crate::rabbitmq::place::{Place, event};
 

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use postroom_conformance::servers::brokers::RabbitMq as Broker;
-use postroom_conformance::servers::proxy::Mode;
-use postroom_conformance::servers::{FaultProxy, OwnServer};
+use postroom_conformance::changed;
 use postroom_conformance::transports::{Arrived, Breakable, Harness, Observed, goes_down};
 use postroom_core::Transport;
-use postroom_rabbitmq::RabbitMqOptions;
+use postroom_testbed::brokers::RabbitMq as Broker;
+use postroom_testbed::proxy::Mode;
+use postroom_testbed::{FaultProxy, OwnServer};
 
 use crate::rabbitmq::place::{Place, Proxied, transport};
 
@@ -26,7 +26,7 @@ impl Harness for Shared {
     }
 
     fn transport(&self) -> Arc<dyn Transport> {
-        Arc::new(transport(RabbitMqOptions { timeout: self.timeout, ..self.to.options() }))
+        Arc::new(transport(changed(self.to.options(), |o| o.timeout = self.timeout)))
     }
 
     async fn running(&self) -> usize {
@@ -83,10 +83,7 @@ impl Harness for Stopped {
 
     fn transport(&self) -> Arc<dyn Transport> {
         let url = crate::rabbitmq::place::url(self.proxy.port());
-        Arc::new(transport(RabbitMqOptions {
-            timeout: self.timeout,
-            ..crate::rabbitmq::place::options(&url, &self.name)
-        }))
+        Arc::new(transport(changed(crate::rabbitmq::place::options(&url, &self.name), |o| o.timeout = self.timeout)))
     }
 
     async fn running(&self) -> usize {

@@ -6,10 +6,11 @@ use lapin::options::{
 };
 use lapin::types::FieldTable;
 use lapin::{Channel, ExchangeKind as Kind};
-use postroom_conformance::servers::brokers::{LIMITED_USER, PASSWORD};
-use postroom_conformance::servers::{Servers, unique_name};
+use postroom_conformance::changed;
 use postroom_core::{Failure, FailureKind};
 use postroom_rabbitmq::{Binding, Exchange, ExchangeKind, Mode, Queue, QueueKind, RabbitMqOptions, Topology};
+use postroom_testbed::brokers::{LIMITED_USER, PASSWORD};
+use postroom_testbed::{Servers, unique_name};
 
 use crate::rabbitmq::place::{Place, connection, event, failure, options, post, url};
 
@@ -42,7 +43,7 @@ impl Plan {
     }
 
     fn options(&self) -> RabbitMqOptions {
-        RabbitMqOptions { topology: Some(self.topology.clone()), ..options(&url(self.port), &self.exchange) }
+        changed(options(&url(self.port), &self.exchange), |o| o.topology = Some(self.topology.clone()))
     }
 
     /// Whether an exchange is there. Who asks for one that is not loses his channel.
@@ -173,7 +174,7 @@ async fn a_queue_with_a_limit_refuses_what_is_over_it_instead_of_dropping_what_i
 async fn who_may_not_make_it_is_told_what_and_nothing_dies() {
     let plan = Plan::new(Mode::Declare, QueueKind::Classic).await;
     let url = format!("amqp://{LIMITED_USER}:{PASSWORD}@127.0.0.1:{}/%2f", plan.port);
-    let mut post = post(RabbitMqOptions { topology: Some(plan.topology.clone()), ..options(&url, &plan.exchange) });
+    let mut post = post(changed(options(&url, &plan.exchange), |o| o.topology = Some(plan.topology.clone())));
     let failure = failure(&mut post, event("a")).await;
     assert_eq!((failure.kind, &*failure.code), (FailureKind::Unavailable, "rabbitmq.denied"));
     let expected = format!("topic exchange {} cannot be made: ACCESS_REFUSED", plan.exchange);
@@ -192,7 +193,7 @@ async fn a_binding_to_an_exchange_that_nobody_made_is_named() {
         max_length: None,
     };
     let topology = Topology { queues: vec![queue], ..Topology::default() };
-    let mut post = post(RabbitMqOptions { topology: Some(topology), ..place.options(place.port) });
+    let mut post = post(changed(place.options(place.port), |o| o.topology = Some(topology)));
     let failure = failure(&mut post, event("a")).await;
     assert_eq!((failure.kind, &*failure.code), (FailureKind::Unavailable, "rabbitmq.topology"));
     assert!(failure.error.contains("exchange no.such.exchange") && failure.error.contains(&place.name), "{failure:?}");

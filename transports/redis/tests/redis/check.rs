@@ -1,23 +1,24 @@
 //! What `config check --online` is told.
 
-use postroom_conformance::servers::brokers::{LIMITED_USER, PASSWORD, RedisWith, USER};
-use postroom_conformance::servers::{OwnServer, free_port};
-use postroom_core::{Finding, SecretUrl, Transport};
+use postroom_conformance::changed;
+use postroom_core::{Diagnostic, Level, SecretUrl, Transport};
 use postroom_redis::RedisOptions;
+use postroom_testbed::brokers::{LIMITED_USER, PASSWORD, RedisWith, USER};
+use postroom_testbed::{OwnServer, free_port};
 
 use crate::streams::{LONG, Stream, ask, events, fixed, post, redis};
 
 /// Findings as people see them: what is fine as it is, everything else by its code.
 async fn check(options: RedisOptions) -> Vec<String> {
     let findings = redis(options).check().await;
-    let word = |finding| match finding {
-        Finding::Fine(what) => what,
-        Finding::Warning(code, what, next) => {
-            assert!(!what.is_empty() && !next.is_empty());
-            format!("warning {code}: {what}")
+    let word = |found: Diagnostic| match (found.level, found.code) {
+        (Level::Fine, _) => found.message,
+        (Level::Warning, Some(code)) => {
+            assert!(!found.message.is_empty() && found.hint.is_some());
+            format!("warning {code}: {}", found.message)
         }
-        Finding::Problem(failure) => format!("problem {}", failure.code),
-        Finding::Remembers { code, .. } => panic!("{code}"),
+        (Level::Problem, Some(code)) => format!("problem {code}"),
+        (_, None) => panic!("no code: {}", found.message),
     };
     findings.into_iter().map(word).collect()
 }
@@ -39,19 +40,19 @@ async fn server_durability_stream_and_rights_are_shown() {
         ]
     };
     let options = stream.options(port, LONG);
-    assert_eq!(check(options.clone()).await, expected("is not there; the first event makes it"));
+    assert_eq!(check(options.clone()).await, expected("does not exist; the first event creates it"));
     let there: i64 = ask(port, &format!("EXISTS {name}")).await;
     assert_eq!(there, 0, "looking changes nothing");
     post(options.clone()).deliver_until_ok(&events("e", 5)).await;
     assert_eq!(check(options.clone()).await, expected("has 5 entries and keeps all"));
-    let capped = RedisOptions { maxlen: Some(1000), ..options };
+    let capped = changed(options, |o| o.maxlen = Some(1000));
     assert_eq!(check(capped).await, expected("has 5 entries and keeps about 1000"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_that_throws_entries_away_is_warned_of() {
     let stream = Stream::new();
-    let options = RedisOptions { maxlen: Some(50), ..stream.options(stream.port, LONG) };
+    let options = changed(stream.options(stream.port, LONG), |o| o.maxlen = Some(50));
     post(options.clone()).deliver_until_ok(&events("e", 200)).await;
     let found = check(options).await;
     assert!(found[2].starts_with("warning redis.trimmed: "), "{found:?}");
@@ -73,7 +74,7 @@ async fn what_would_stop_the_route_is_a_problem_with_the_deliverys_code() {
     let stream = Stream::new();
     let () = stream.ask(&format!("SET {} occupied", stream.name)).await;
     assert_eq!(check(stream.options(stream.port, LONG)).await[2], "problem redis.wrong_type");
-    let lonely = RedisOptions { wait_replicas: Some(2), ..stream.options(stream.port, LONG) };
+    let lonely = changed(stream.options(stream.port, LONG), |o| o.wait_replicas = Some(2));
     assert_eq!(check(lonely).await[1], "problem redis.replicas");
     assert_eq!(check(stream.options(free_port().expect("a port"), LONG)).await, ["problem redis.unreachable"]);
     let lines = format!("replicaof 127.0.0.1 {}", free_port().expect("a port"));
@@ -86,9 +87,10 @@ async fn a_user_is_told_what_it_may_not_do_and_what_it_may_not_even_see() {
     let lines = format!("user sees on >{PASSWORD} ~other* +@all\nuser writes on >{PASSWORD} ~* +xadd");
     let server = OwnServer::start(RedisWith::lines(lines)).expect("a server");
     let stream = Stream::on(server.site.port);
-    let of = |user: &str| RedisOptions {
-        url: SecretUrl::new(format!("redis://{user}:{PASSWORD}@127.0.0.1:{}", stream.port)),
-        ..stream.options(stream.port, LONG)
+    let of = |user: &str| {
+        changed(stream.options(stream.port, LONG), |o| {
+            o.url = SecretUrl::new(format!("redis://{user}:{PASSWORD}@127.0.0.1:{}", stream.port));
+        })
     };
     assert_eq!(check(of(USER)).await.pop(), Some(format!("the user may write to {}", stream.name)));
     let sees = check(of("sees")).await;
@@ -108,6 +110,6 @@ async fn a_user_is_told_what_it_may_not_do_and_what_it_may_not_even_see() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_per_event_is_not_looked_up() {
     let stream = Stream::new();
-    let options = RedisOptions { stream: fixed("{type}"), ..stream.options(stream.port, LONG) };
+    let options = changed(stream.options(stream.port, LONG), |o| o.stream = fixed("{type}"));
     assert_eq!(check(options).await.len(), 2);
 }

@@ -1,10 +1,10 @@
 //! What an answer is worth: replicas, and what a crash leaves.
 
 use nix::sys::signal::Signal;
-use postroom_conformance::servers::brokers::RedisWith;
-use postroom_conformance::servers::{OwnServer, brokers};
-use postroom_core::{FailureKind, Finding, Transport};
-use postroom_redis::RedisOptions;
+use postroom_conformance::changed;
+use postroom_core::{Diagnostic, FailureKind, Transport};
+use postroom_testbed::brokers::RedisWith;
+use postroom_testbed::{OwnServer, brokers};
 
 use crate::streams::{LONG, SHORT, Stream, ask, event, events, failure, post, redis};
 
@@ -12,7 +12,7 @@ use crate::streams::{LONG, SHORT, Stream, ask, event, events, failure, post, red
 async fn with_replicas_asked_for_an_event_counts_only_when_they_have_it() {
     let primary = OwnServer::start(&brokers::Redis).expect("a server");
     let stream = Stream::on(primary.site.port);
-    let options = RedisOptions { wait_replicas: Some(1), ..stream.options(stream.port, SHORT) };
+    let options = changed(stream.options(stream.port, SHORT), |o| o.wait_replicas = Some(1));
     let mut post = post(options);
     let failed = failure(&mut post, "alone").await;
     assert_eq!((failed.kind, &*failed.code), (FailureKind::Unavailable, "redis.replicas"), "{failed:?}");
@@ -39,7 +39,7 @@ async fn a_crash_without_an_append_only_file_loses_what_was_answered_and_check_s
         let stream = Stream::on(server.site.port);
         let transport = redis(stream.options(stream.port, LONG));
         let findings = transport.check().await;
-        let warning = |finding: &Finding| matches!(finding, Finding::Warning("redis.not_durable", ..));
+        let warning = |found: &Diagnostic| found.code.as_deref() == Some("redis.not_durable");
         assert_eq!(findings.iter().any(warning), warned, "{lines}: {findings:?}");
         let mut post = post(stream.options(stream.port, LONG));
         post.deliver_until_ok(&events("e", 100)).await;

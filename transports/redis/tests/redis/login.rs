@@ -1,14 +1,15 @@
 //! Who may in, and who may write.
 
-use postroom_conformance::servers::brokers::{LIMITED_USER, PASSWORD, USER};
+use postroom_conformance::changed;
 use postroom_core::{FailureKind, SecretUrl};
 use postroom_redis::RedisOptions;
+use postroom_testbed::brokers::{LIMITED_USER, PASSWORD, USER};
 
 use crate::streams::{LONG, Stream, event, failure, post};
 
 fn options(stream: &Stream, login: &str) -> RedisOptions {
     let url = SecretUrl::new(format!("redis://{login}@127.0.0.1:{}", stream.port));
-    RedisOptions { url, ..stream.options(stream.port, LONG) }
+    changed(stream.options(stream.port, LONG), |o| o.url = url)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

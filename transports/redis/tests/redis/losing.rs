@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 
 use nix::sys::signal::Signal;
-use postroom_conformance::servers::proxy::Mode;
-use postroom_conformance::servers::{FaultProxy, OwnServer, brokers};
 use postroom_conformance::transports::until;
 use postroom_core::{Event, FailureKind};
+use postroom_testbed::proxy::Mode;
+use postroom_testbed::{FaultProxy, OwnServer, brokers};
 
 use crate::streams::{LONG, SHORT, Stream, ask, event, events, failure, post};
 

@@ -1,11 +1,11 @@
 //! What the server refuses: whose failure it is, and that nobody else's event suffers.
 
-use postroom_conformance::servers::brokers::RedisWith;
-use postroom_conformance::servers::{FaultProxy, OwnServer, brokers, free_port};
+use postroom_conformance::changed;
 use postroom_conformance::transports::until;
 use postroom_core::FailureKind::{Permanent, Transient, Unavailable};
 use postroom_core::{Event, JSON};
-use postroom_redis::RedisOptions;
+use postroom_testbed::brokers::RedisWith;
+use postroom_testbed::{FaultProxy, OwnServer, brokers, free_port};
 
 use crate::streams::{LONG, Stream, event, events, failure, fixed, outcome, post};
 use crate::stub::Stub;
@@ -49,7 +49,7 @@ async fn one_among_a_thousand_fails_alone() {
     let () = stream.ask(&format!("SET {name}.letter.sent occupied")).await;
     let mut events = events("e", 999);
     events.insert(500, Event::new("letter.sent").id("astray").bytes(JSON, "{}"));
-    let options = RedisOptions { stream: fixed(&format!("{name}.{{type}}")), ..stream.options(stream.port, LONG) };
+    let options = changed(stream.options(stream.port, LONG), |o| o.stream = fixed(&format!("{name}.{{type}}")));
     let mut post = post(options);
     post.deliver(&events).await;
     let mut outcomes = post.outcomes().await;
@@ -65,7 +65,7 @@ async fn a_receipt_says_stream_and_entry() {
     let stream = Stream::new();
     let receipt = outcome(&mut post(stream.options(stream.port, LONG)), event("e-1")).await.expect("it gets through");
     let entries: Vec<(String, Vec<String>)> = stream.ask(&format!("XRANGE {} - +", stream.name)).await;
-    assert_eq!(receipt.0.as_deref(), Some(format!("{}@{}", stream.name, entries[0].0).as_str()));
+    assert_eq!(receipt.place.as_deref(), Some(format!("{}@{}", stream.name, entries[0].0).as_str()));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -123,7 +123,7 @@ async fn an_event_over_the_servers_limit_is_refused_for_good_and_alone() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_keeps_about_as_many_entries_as_told() {
     let stream = Stream::new();
-    let options = RedisOptions { maxlen: Some(100), ..stream.options(stream.port, LONG) };
+    let options = changed(stream.options(stream.port, LONG), |o| o.maxlen = Some(100));
     post(options).deliver_until_ok(&events("e", 1000)).await;
     let length = stream.length().await;
     // Whole nodes of the server's tree are thrown away, so it may be some more.

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use postroom_conformance::servers::{Servers, unique_name};
+use postroom_conformance::changed;
 use postroom_conformance::transports::{Arrived, Post};
 use postroom_core::envelope::{Binding, Encoder, Format};
 use postroom_core::{Event, Failure, JSON, Outcome, SecretUrl, Template};
 use postroom_redis::{Redis, RedisOptions};
+use postroom_testbed::{Servers, unique_name};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, FromRedisValue};
 
@@ -35,10 +36,9 @@ impl Stream {
 
     /// Options of a transport to it through this port.
     pub(crate) fn options(&self, port: u16, timeout: Duration) -> RedisOptions {
-        RedisOptions {
-            timeout,
-            ..RedisOptions::new(SecretUrl::new(format!("redis://127.0.0.1:{port}")), fixed(&self.name))
-        }
+        changed(RedisOptions::new(SecretUrl::new(format!("redis://127.0.0.1:{port}")), fixed(&self.name)), |o| {
+            o.timeout = timeout;
+        })
     }
 
     /// Answers a command, in words: `XLEN name`.

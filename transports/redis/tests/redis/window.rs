@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use postroom_conformance::servers::brokers::{LIMITED_USER, PASSWORD};
-use postroom_conformance::servers::proxy::Mode;
-use postroom_conformance::servers::{FaultProxy, Servers, unique_name};
-use postroom_conformance::windows::WindowHarness;
-use postroom_core::window::{Claim, Confirmation, Window as _, WindowError, WindowOptions};
+use postroom_conformance::windows::DedupWindowHarness;
+use postroom_consumer::dedup::{Confirmation, DedupClaim, DedupWindow as _, DedupWindowError, DedupWindowOptions};
 use postroom_core::{FailureKind, RetryPolicy, SecretUrl};
-use postroom_redis::{RedisWindow, RedisWindowOptions};
+use postroom_redis::{RedisDedupWindow, RedisDedupWindowOptions};
+use postroom_testbed::brokers::{LIMITED_USER, PASSWORD};
+use postroom_testbed::proxy::Mode;
+use postroom_testbed::{FaultProxy, Servers, unique_name};
 
 use crate::streams::ask;
 
@@ -22,21 +22,21 @@ impl Redis {
         Self { prefix: unique_name("w"), port }
     }
 
-    fn at(&self, url: &str, options: &WindowOptions) -> Result<RedisWindow, WindowError> {
-        let mut options = RedisWindowOptions::new(SecretUrl::new(url.to_owned()), options.clone());
+    fn at(&self, url: &str, options: &DedupWindowOptions) -> Result<RedisDedupWindow, DedupWindowError> {
+        let mut options = RedisDedupWindowOptions::new(SecretUrl::new(url.to_owned()), options.clone());
         options.prefix.clone_from(&self.prefix);
-        RedisWindow::new(options)
+        RedisDedupWindow::new(options)
     }
 }
 
-impl WindowHarness for Redis {
-    type Window = RedisWindow;
+impl DedupWindowHarness for Redis {
+    type DedupWindow = RedisDedupWindow;
 
     async fn fresh() -> Self {
         Self::on(Servers::find().port("redis"))
     }
 
-    fn window(&self, options: &WindowOptions) -> Result<RedisWindow, WindowError> {
+    fn window(&self, options: &DedupWindowOptions) -> Result<RedisDedupWindow, DedupWindowError> {
         self.at(&format!("redis://127.0.0.1:{}", self.port), options)
     }
 
@@ -53,15 +53,15 @@ impl WindowHarness for Redis {
 
 postroom_conformance::window_suite!(Redis);
 
-fn options() -> WindowOptions {
-    WindowOptions::new(&RetryPolicy { attempts: 1, ..RetryPolicy::default() })
+fn options() -> DedupWindowOptions {
+    DedupWindowOptions::new(&RetryPolicy::default().attempts(1))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_key_of_a_window_ends_by_itself() {
     let redis = Redis::fresh().await;
     let window = redis.window(&options()).unwrap();
-    let Claim::New(ticket) = window.claim("mailer", "e-1").await.unwrap() else { panic!("new") };
+    let DedupClaim::New(ticket) = window.claim("mailer", "e-1").await.unwrap() else { panic!("new") };
     let key = format!("{}:6:mailer:e-1", redis.prefix);
     let claimed: i64 = ask(redis.port, &format!("PTTL {key}")).await;
     assert!((1..=60_000).contains(&claimed), "{claimed}");
@@ -75,7 +75,7 @@ async fn a_window_that_is_cut_off_says_so_and_is_there_again_afterwards() {
     let redis = Redis::fresh().await;
     let proxy = FaultProxy::to(redis.port).await;
     let window = redis.at(&format!("redis://127.0.0.1:{}", proxy.port()), &options()).unwrap();
-    let Claim::New(ticket) = window.claim("mailer", "e-1").await.unwrap() else { panic!("new") };
+    let DedupClaim::New(ticket) = window.claim("mailer", "e-1").await.unwrap() else { panic!("new") };
     assert_eq!(window.confirm(ticket).await, Ok(Confirmation::InTime));
     proxy.set(Mode::Refuse).await;
     let failure = window.claim("mailer", "e-1").await.unwrap_err();
@@ -87,7 +87,7 @@ async fn a_window_that_is_cut_off_says_so_and_is_there_again_afterwards() {
             Err(failure) => assert_eq!(failure.kind, FailureKind::Unavailable, "{failure:?}"),
         }
     };
-    assert_eq!(again, Claim::Duplicate);
+    assert_eq!(again, DedupClaim::Duplicate);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

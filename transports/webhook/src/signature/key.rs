@@ -19,8 +19,9 @@ const SECRET_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 /// How long ours are.
 const NEW_SECRET_BYTES: usize = 32;
 
-/// A text that is no key. Says what is wrong with it, never what it says.
+/// Error of a text that is not a key. Never shows the text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum KeyError {
     /// It begins like none.
     #[error("a signing key begins with `whsec_` or `whsk_`")]
@@ -42,7 +43,7 @@ pub enum KeyError {
     NoRandom,
 }
 
-/// What a sender signs with. Two are equal when they were read from the same text.
+/// Signing key of a sender. Two keys are equal if they were parsed from the same text.
 #[derive(Clone)]
 pub struct SigningKey {
     text: Secret,
@@ -57,7 +58,7 @@ enum Signing {
 }
 
 impl SigningKey {
-    /// Reads `whsec_…`, or the private key of a pair, `whsk_…`.
+    /// Parses `whsec_…`, or the private key of a pair, `whsk_…`.
     pub fn parse(text: &str) -> Result<Self, KeyError> {
         let ready = if text.starts_with(SECRET) {
             Signing::Secret(shared(text)?)
@@ -96,7 +97,7 @@ impl fmt::Debug for SigningKey {
     }
 }
 
-/// What a receiver verifies with.
+/// Verifying key of a receiver.
 #[derive(Clone)]
 pub struct VerifyingKey(Verifying);
 
@@ -107,7 +108,7 @@ enum Verifying {
 }
 
 impl VerifyingKey {
-    /// Reads `whsec_…`, or a key of a pair: the public one, `whpk_…`, or the private one, which holds it too.
+    /// Parses `whsec_…`, or a key of a pair: the public one, `whpk_…`, or the private one, which holds it too.
     pub fn parse(text: &str) -> Result<Self, KeyError> {
         let pair = |key| Self(Verifying::Pair(Box::new(key)));
         if text.starts_with(SECRET) {
@@ -143,22 +144,22 @@ impl fmt::Debug for VerifyingKey {
     }
 }
 
-/// A fresh pair, as texts.
+/// Fresh key pair, as texts.
 #[derive(Debug)]
 pub struct KeyPair {
-    /// For the sender: `whsk_…`.
+    /// Private key of the sender: `whsk_…`.
     pub private: Secret,
-    /// For receivers: `whpk_…`.
+    /// Public key for receivers: `whpk_…`.
     pub public: String,
 }
 
-/// A fresh `whsec_…` from the system's random bytes.
+/// Generates a secret, `whsec_…`, from the system's random bytes.
 pub fn new_secret() -> Result<Secret, KeyError> {
     let bytes: [u8; NEW_SECRET_BYTES] = random()?;
     Ok(Secret::new(format!("{SECRET}{}", BASE64.encode(bytes))))
 }
 
-/// A fresh `whsk_…` and its `whpk_…` from the system's random bytes.
+/// Generates a key pair, `whsk_…` and `whpk_…`, from the system's random bytes.
 pub fn new_key_pair() -> Result<KeyPair, KeyError> {
     let key = ed25519_dalek::SigningKey::from_bytes(&random()?);
     Ok(KeyPair {

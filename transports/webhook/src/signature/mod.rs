@@ -19,17 +19,17 @@ use jiff::Timestamp;
 
 pub use key::{KeyError, KeyPair, SigningKey, VerifyingKey, new_key_pair, new_secret};
 
-/// The header with the id; the same on every attempt, so that receivers can tell repeats.
+/// Name of the header with the id, which is the same on every attempt, so that receivers recognise repeats.
 pub const ID: &str = "webhook-id";
-/// The header with the time of the attempt, in seconds since 1970.
+/// Name of the header with the time of the attempt, in seconds since 1970.
 pub const TIMESTAMP: &str = "webhook-timestamp";
-/// The header with the signatures, separated by spaces.
+/// Name of the header with the signatures, separated by spaces.
 pub const SIGNATURE: &str = "webhook-signature";
 
-/// How far a receiver lets the time of an attempt be from its own, both ways.
+/// Largest difference between the time of an attempt and the receiver's clock, both ways.
 pub const TOLERANCE: Duration = Duration::from_mins(5);
 
-/// What [`SIGNATURE`] says: one signature per key, in the order of the keys.
+/// Returns the value of [`SIGNATURE`]: one signature per key, in the order of the keys.
 pub fn sign(keys: &[SigningKey], id: &str, timestamp: i64, body: &[u8]) -> String {
     let mut header = String::with_capacity(keys.len() * 96);
     for key in keys {
@@ -42,19 +42,20 @@ pub fn sign(keys: &[SigningKey], id: &str, timestamp: i64, body: &[u8]) -> Strin
     header
 }
 
-/// The three headers of a request as they came; one that did not come is empty.
+/// Signature headers of a request; a missing header is empty.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Signed<'a> {
-    /// What stood in [`ID`].
+    /// Value of [`ID`].
     pub id: &'a str,
-    /// What stood in [`TIMESTAMP`].
+    /// Value of [`TIMESTAMP`].
     pub timestamp: &'a str,
-    /// What stood in [`SIGNATURE`].
+    /// Value of [`SIGNATURE`].
     pub signature: &'a str,
 }
 
-/// Why a request is not to be trusted.
+/// Reason why a signature is not valid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum VerifyError {
     /// A header is not there.
     #[error("there is no {0} header")]
@@ -76,7 +77,7 @@ pub enum VerifyError {
     Mismatch,
 }
 
-/// Whether one of the signatures was made with one of the keys, for this body, within [`TOLERANCE`] of `now`.
+/// Verifies that one of the signatures was made with one of the keys, for this body, within [`TOLERANCE`] of `now`.
 ///
 /// Compares in constant time; looks at the signatures before the time, so that the time can be believed.
 pub fn verify(keys: &[VerifyingKey], signed: Signed<'_>, body: &[u8], now: Timestamp) -> Result<(), VerifyError> {

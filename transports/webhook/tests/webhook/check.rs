@@ -1,7 +1,8 @@
 //! What `config check --online` is told, and requests through a proxy.
 
-use postroom_conformance::servers::{Impostor, free_port};
-use postroom_core::{Finding, SecretUrl, Transport};
+use postroom_conformance::changed;
+use postroom_core::{Diagnostic, Level, SecretUrl, Transport};
+use postroom_testbed::{Impostor, free_port};
 use postroom_webhook::WebhookOptions;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -12,11 +13,10 @@ use crate::tls::{Papers, trusting};
 
 async fn check(options: WebhookOptions) -> Vec<String> {
     let findings = webhook(options).check().await;
-    let told = |finding| match finding {
-        Finding::Fine(text) => format!("fine: {text}"),
-        Finding::Warning(code, text, hint) => format!("{code}: {text}; {hint}"),
-        Finding::Problem(failure) => format!("{}: {}", failure.code, failure.error),
-        Finding::Remembers { code, .. } => panic!("{code}"),
+    let told = |found: Diagnostic| match (found.level, found.code) {
+        (Level::Warning, Some(code)) => format!("{code}: {}; {}", found.message, found.hint.unwrap_or_default()),
+        (Level::Problem, Some(code)) => format!("{code}: {}", found.message),
+        _ => format!("fine: {}", found.message),
     };
     findings.into_iter().map(told).collect()
 }
@@ -53,7 +53,7 @@ async fn a_check_names_what_a_delivery_would_fail_with() {
     let mut inside = options("http://localhost/", LONG);
     inside.allow_networks.clear();
     assert!(check(inside).await[0].starts_with("webhook.address: "));
-    let number = WebhookOptions { allow_networks: Vec::new(), ..options("http://127.0.0.1/", LONG) };
+    let number = changed(options("http://127.0.0.1/", LONG), |o| o.allow_networks = Vec::new());
     let found = check(number.clone()).await;
     assert!(found[0].starts_with("webhook.options: 127.0.0.1 is ") && found.len() == 1, "{found:?}");
     assert_eq!(failure(&mut post(number), "e-1").await.code, "webhook.options");

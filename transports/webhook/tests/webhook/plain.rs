@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use postroom_conformance::servers::FaultProxy;
-use postroom_conformance::servers::proxy::Mode;
 use postroom_conformance::transports::{Arrived, Behaviour, Breakable, Harness, Observed, Scripted};
 use postroom_core::Transport;
+use postroom_testbed::FaultProxy;
+use postroom_testbed::proxy::Mode;
 use postroom_webhook::signature::SigningKey;
 
 use crate::receiver::{self, LONG, Receiver, event, post};

@@ -12,6 +12,7 @@ use axum::serve::Listener;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
+use postroom_conformance::changed;
 use postroom_conformance::transports::{Arrived, Behaviour, Post};
 use postroom_core::envelope::{Binding, Encoder, Format};
 use postroom_core::{Event, Failure, JSON};
@@ -169,15 +170,15 @@ fn answer(status: StatusCode, headers: &[(&'static str, String)], body: &str) ->
 
 /// Options for a receiver on loopback, which only a test allows.
 pub(crate) fn options(url: &str, timeout: Duration) -> WebhookOptions {
-    WebhookOptions {
-        keys: vec![SigningKey::parse(SECRET).expect("a secret")],
-        https_only: false,
-        allow_networks: vec!["127.0.0.0/8".parse().expect("a network")],
-        connect_timeout: timeout,
-        first_byte_timeout: timeout,
-        timeout,
-        ..WebhookOptions::new(Url::parse(url).expect("a URL"))
-    }
+    changed(WebhookOptions::new(Url::parse(url).expect("a URL")), |o| {
+        o.keys = vec![SigningKey::parse(SECRET).expect("a secret")];
+        o.https_only = false;
+        o.allow_networks = vec!["127.0.0.0/8".parse().expect("a network")];
+        o.connect_timeout = timeout;
+        o.first_byte_timeout = timeout;
+        o.timeout = timeout;
+        o.event_headers = vec!["x-shop".to_owned()];
+    })
 }
 
 pub(crate) fn http(port: u16, timeout: Duration) -> WebhookOptions {

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::serve::Listener;
-use postroom_conformance::servers::proxy::Mode;
-use postroom_conformance::servers::{Certificates, FaultProxy, Identity, Impostor};
 use postroom_conformance::transports::{Arrived, Behaviour, Breakable, Harness, Observed, Scripted};
 use postroom_core::{Failure, FailureKind, Transport};
+use postroom_testbed::proxy::Mode;
+use postroom_testbed::{Certificates, FaultProxy, Identity, Impostor};
 use postroom_webhook::WebhookOptions;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};

@@ -1,22 +1,25 @@
 //! `postroom event append`: one event from options, or many from JSON lines in one transaction.
 
+use std::fs::File;
 use std::io::{self, Read};
 
 use jiff::Timestamp;
+use postroom_admin::Admin;
 use postroom_core::units::parse_ahead;
-use postroom_core::{Desk, Event, JSON, Limits};
+use postroom_core::{Event, JSON, Limits};
 use postroom_server::config::Config;
 use postroom_server::transports;
 use serde_json::{Value, json};
 
-use crate::app::{self, App};
-use crate::args::{StoreArg, help};
+use crate::app::{self, App, Opened};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::lines;
+use crate::options::{StoreArg, help};
 use crate::output::{Format, Table, count, note, print_lines};
+use crate::progress::during;
 use crate::traces::Traces;
 
-/// Append an event, or with `-` JSON lines from stdin in one transaction; prints the ids
+/// Append an event, or with `-` events as JSON lines from stdin in one transaction, and print the ids
 #[derive(Debug, clap::Args)]
 #[command(after_help = help!(append:
     r#"postroom event append --type order.placed --key order-7 --payload '{"total":12}'"#,
@@ -24,39 +27,39 @@ use crate::traces::Traces;
     "cat events.jsonl | postroom event append -",
 ))]
 pub(crate) struct AppendArgs {
-    /// Read events from stdin, one JSON object a line
+    /// Read events from stdin, one JSON object per line
     #[arg(value_name = "-", value_parser = ["-"], conflicts_with_all = [
         "event_type", "key", "aggregate_type", "aggregate_id", "tenant", "headers", "attributes", "id", "available_at", "payload",
     ])]
     lines: Option<String>,
-    /// What happened, for instance order.placed
+    /// Event type, for instance order.placed
     #[arg(long = "type", value_name = "TYPE", required_unless_present = "lines")]
     event_type: Option<String>,
-    /// Events with the same key are delivered in order
+    /// Ordering key: events with the same key are delivered in order
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
-    /// Whose event: the kind of thing
+    /// Aggregate type: the kind of entity that the event is about
     #[arg(long, value_name = "NAME")]
     aggregate_type: Option<String>,
-    /// Whose event: which one; the key unless one is given
+    /// Aggregate id: the entity that the event is about; also the key, unless --key is given
     #[arg(long, value_name = "ID")]
     aggregate_id: Option<String>,
-    /// Tenant
+    /// Tenant of the event
     #[arg(long, value_name = "NAME")]
     tenant: Option<String>,
-    /// A header that travels with the event
+    /// Header that is delivered with the event
     #[arg(long = "header", value_name = "NAME=VALUE", value_parser = pair)]
     headers: Vec<(String, String)>,
-    /// A scope field, as text
+    /// Attribute of the event, as text
     #[arg(long = "attribute", value_name = "NAME=VALUE", value_parser = pair)]
     attributes: Vec<(String, String)>,
-    /// The event's id [default: a new one]
+    /// Id of the event [default: a new id]
     #[arg(long, value_name = "ID")]
     id: Option<String>,
-    /// Not to be delivered before: RFC 3339, or how long from now (10m)
+    /// Time before which the event is not delivered: RFC 3339, or how long from now (10m)
     #[arg(long, value_name = "TIME", value_parser = parse_ahead)]
     available_at: Option<Timestamp>,
-    /// The payload as JSON, or `-` for stdin [default: null]
+    /// Payload as JSON, @FILE to read it from a file, or `-` for stdin [default: null]
     #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
     payload: Option<String>,
     #[command(flatten)]
@@ -67,7 +70,7 @@ pub(crate) async fn run(app: &App, args: AppendArgs) -> Outcome {
     let config = app.config()?;
     let limits = config.limits;
     let store = args.store.clone();
-    let single = args.lines.is_none();
+    let (single, named) = (args.lines.is_none(), args.id.is_some());
     let meant = app::meant(&config, &store)?;
     let check = |event: &Event| transports::check(&config, meant, event);
     let events = if single {
@@ -81,11 +84,16 @@ pub(crate) async fn run(app: &App, args: AppendArgs) -> Outcome {
         note(&format!("would append {}; nothing was appended", count(events.len() as u64, "event")))?;
         return Ok(Exit::Done);
     }
-    let desk = app.open(&config, &store).await?.desk();
-    let ids = if events.is_empty() { Vec::new() } else { traced(&config, &meant.name, &*desk, events).await? };
+    let opened = app.open(&config, &store).await?;
+    let admin = opened.admin();
+    let notes = match events.as_slice() {
+        [event] if single && app.is_table() => notes(&opened, event, named).await,
+        _ => Vec::new(),
+    };
+    let ids = if events.is_empty() { Vec::new() } else { traced(&config, &meant.name, &*admin, events).await? };
     let rows: Vec<Value> = ids.iter().map(|id| json!({ "id": id })).collect();
     let printed = match (app.global.output, rows.as_slice()) {
-        (Format::Table, _) => print_lines(ids.into_iter().map(Ok)),
+        (Format::Table | Format::Wide, _) => print_lines(ids.into_iter().map(Ok)),
         (Format::Json, [row]) if single => Format::Json.one(row, String::new),
         (format, rows) => format.list(rows, || Table::new(&["id"], &[])),
     };
@@ -93,22 +101,51 @@ pub(crate) async fn run(app: &App, args: AppendArgs) -> Outcome {
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(unprinted(rows.len(), &e)),
         printed => {
             printed?;
+            notes.iter().try_for_each(|text| note(text))?;
             Ok(Exit::Done)
         }
     }
 }
 
-/// Appends, and tells a collector of traces if there is one.
-async fn traced(config: &Config, store: &str, desk: &dyn Desk, mut events: Vec<Event>) -> Result<Vec<String>, Failed> {
+/// What the user may not have meant: an id that is there already, a type with a space, and an event that no route matches. A
+/// database role that may only append cannot read ids and routes, and gets no note about them.
+async fn notes(opened: &Opened, event: &Event, named: bool) -> Vec<String> {
+    let mut notes = Vec::new();
+    let before = if named { opened.admin().event(&event.id, false).await.ok().flatten() } else { None };
+    if let Some(before) = before {
+        let position = before.event.position;
+        notes.push(format!("id {} was appended before, at position {position}: both events are delivered", event.id));
+    }
+    if event.event_type.contains(char::is_whitespace) {
+        let kind = &event.event_type;
+        notes.push(format!("the type {kind:?} contains white space: a route matches it only if its pattern does, too"));
+    }
+    if opened.matches(event).await.is_ok_and(|matches| !matches) {
+        notes.push(format!(
+            "no route matches this event of type {}: it is kept, and delivered to nobody; `postroom route ls` shows the routes",
+            event.event_type
+        ));
+    }
+    notes
+}
+
+/// Appends events, with a trace if a collector is configured.
+async fn traced(
+    config: &Config,
+    store: &str,
+    admin: &dyn Admin,
+    mut events: Vec<Event>,
+) -> Result<Vec<String>, Failed> {
     let traces = Traces::start(config);
     let begun = traces.begin(store, &mut events);
-    let appended = desk.append(&events).await;
+    let what = format!("appending {}", count(events.len() as u64, "event"));
+    let appended = during(&what, admin.append(&events)).await;
     begun.end(&appended);
     traces.stop().await;
     Ok(appended?)
 }
 
-/// Whoever repeats the append because of a failed output would have the events twice.
+/// Builds the error of a failed output: repeating the append would append the events twice.
 fn unprinted(appended: usize, error: &io::Error) -> Failed {
     let events = count(appended as u64, "event");
     let message = format!("{events} appended, but the output cannot be written: {error}");
@@ -127,21 +164,31 @@ fn one(args: AppendArgs, limits: Limits) -> Result<Event, Failed> {
     event.attributes = args.attributes.into_iter().map(|(name, value)| (name, value.into())).collect();
     match args.payload.as_deref() {
         None => {}
-        Some("-") => event = event.bytes(JSON, stdin(limits)?),
+        Some("-") => event = event.bytes(JSON, payload(io::stdin().lock(), "stdin", limits)?),
+        // JSON never begins with an `@`.
+        Some(text) if text.starts_with('@') => {
+            let path = &text[1..];
+            let file = File::open(path).map_err(|e| unreadable(path, &e))?;
+            event = event.bytes(JSON, payload(file, path, limits)?);
+        }
         Some(text) => event = event.bytes(JSON, text.as_bytes().to_vec()),
     }
     limits.check(&event)?;
     Ok(event)
 }
 
-/// The payload from stdin; white space around it is the shell's, not the payload's.
-fn stdin(limits: Limits) -> Result<Vec<u8>, Failed> {
+/// Reads a payload, without the white space around it, which comes from the shell or an editor.
+fn payload(from: impl Read, name: &str, limits: Limits) -> Result<Vec<u8>, Failed> {
     let mut bytes = Vec::new();
     // One byte more than allowed is enough to know that it is too large.
     let most = limits.payload_bytes_max as u64 + 2;
-    let read = io::stdin().lock().take(most).read_to_end(&mut bytes);
-    read.map_err(|e| Failed::new(Exit::Usage, format!("the payload on stdin cannot be read: {e}"), ""))?;
+    from.take(most).read_to_end(&mut bytes).map_err(|e| unreadable(name, &e))?;
     Ok(bytes.trim_ascii().to_vec())
+}
+
+fn unreadable(name: &str, error: &io::Error) -> Failed {
+    let message = format!("the payload in {name:?} cannot be read: {error}");
+    Failed::new(Exit::Usage, message, "name a file that you can read behind the @, or write the JSON itself")
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {

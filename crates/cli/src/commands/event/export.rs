@@ -1,32 +1,34 @@
-//! `postroom event export`: the log as JSON, oldest first, to keep or to look through elsewhere.
+//! `postroom event export`: writes the log as JSON, oldest first.
 //!
-//! Rows come in pages. Headers and payloads are not in a list, so each event is asked for by itself where they are wanted.
+//! Rows come in pages. Headers and payloads are not in a list; where they are wanted they are read for many rows at once.
 
 use std::collections::BTreeMap;
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
-use futures_util::{StreamExt, TryStreamExt, stream};
-use postroom_core::view::{EventRow, Timeline};
-use postroom_core::{Desk, Page, StoreError};
+use postroom_admin::view::{Contents, EventRow};
+use postroom_admin::{Admin, Page};
 use postroom_server::redact::Redaction;
 use postroom_server::tail;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
-use crate::args::{StoreArg, help};
 use crate::commands::which::WhichEvents;
 use crate::exit::{Exit, Failed, Outcome};
-use crate::file::{self, NewFile};
+use crate::file::NewFile;
+use crate::options::{StoreArg, help};
 use crate::output::{Format, count, note};
+use crate::progress::Progress;
+use crate::stop;
 
-/// Events of one look; with their payloads the most that are in memory.
+/// Events of one page.
 const PAGE: usize = 500;
-/// Events asked for at the same time.
-const AT_ONCE: usize = 8;
+/// Bytes of the payloads that are read at once; a larger payload is read alone.
+const BYTES_MAX: u64 = 16 << 20;
 
-/// Write events as JSON lines, oldest first
+/// Export events as JSON lines, oldest first
 #[derive(Debug, clap::Args)]
 #[command(after_help = help!(export:
     "postroom event export --from 1h > events.jsonl",
@@ -39,72 +41,64 @@ pub(crate) struct ExportArgs {
     /// Only events after this position
     #[arg(long, value_name = "POSITION", default_value_t = 0)]
     after: i64,
-    /// Most events [default: all there are]
+    /// Maximum number of events [default: no limit]
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// Also headers, attributes and correlation; slower, each event is asked for by itself
+    /// Export headers, attributes and correlation ids, too
     #[arg(long)]
     headers: bool,
-    /// Also payloads, less what `http.redact` names, and headers; slower, each event is asked for by itself
+    /// Export payloads, redacted by `http.redact`, and headers, too
     #[arg(long)]
     payload: bool,
-    /// Leave nothing out of payloads
+    /// Export payloads without redaction
     #[arg(long, requires = "payload")]
     unredacted: bool,
-    /// Write to this file, which only you may read [default: stdout]
+    /// File to write, readable only by you [default: stdout]
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Replace the file if it is there
+    /// Replace the file if it exists
     #[arg(long, requires = "file")]
     overwrite: bool,
     #[command(flatten)]
     store: StoreArg,
 }
 
-/// One event as it is written.
+/// Event as it is written.
 #[derive(Debug, Serialize)]
 struct Exported {
     #[serde(flatten)]
     row: EventRow,
     #[serde(flatten)]
-    details: Option<Details>,
+    contents: Option<Contents>,
 }
 
-/// What only the event itself tells.
-#[derive(Debug, Serialize)]
-struct Details {
-    content_type: String,
-    schema_version: i32,
-    correlation_id: String,
-    causation_id: Option<String>,
-    headers: BTreeMap<String, String>,
-    attributes: BTreeMap<String, Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    payload: Option<Value>,
-}
-
-/// How much was written.
+/// Number of events written.
 #[derive(Debug, Default)]
 struct Written {
     events: u64,
-    /// Events whose headers and payload could not be had.
+    /// Events whose headers and payload could not be read.
     bare: u64,
+    /// Position up to which everything was written.
     last: i64,
+    /// Whether a signal ended it early.
+    interrupted: bool,
 }
 
 pub(crate) async fn run(app: &App, args: &ExportArgs) -> Outcome {
     let config = app.config()?;
-    let desk = app.open(&config, &args.store).await?.desk();
+    let admin = app.open(&config, &args.store).await?.admin();
     let nothing = Redaction::default();
     let redaction = if args.unredacted { &nothing } else { &config.http.redact };
     let array = app.global.output == Format::Json;
+    let (stop, whole) = (stop::on_signal()?, details(args));
     let written = match &args.file {
-        _ if app.global.dry_run => export(&*desk, args, redaction, Lines::new(io::sink(), array), false).await?,
-        None => export(&*desk, args, redaction, Lines::new(io::stdout(), array), details(args)).await?,
+        _ if app.global.dry_run => {
+            export(&*admin, args, redaction, Lines::new(io::sink(), array), false, &stop).await?
+        }
+        None => export(&*admin, args, redaction, Lines::new(io::stdout(), array), whole, &stop).await?,
         Some(path) => {
             let mut file = NewFile::begin(path, args.overwrite)?;
-            let lines = Lines::new(&mut file, array);
-            let written = file::unless_stopped(export(&*desk, args, redaction, lines, details(args))).await??;
+            let written = export(&*admin, args, redaction, Lines::new(&mut file, array), whole, &stop).await?;
             file.finish()?;
             written
         }
@@ -121,8 +115,11 @@ pub(crate) async fn run(app: &App, args: &ExportArgs) -> Outcome {
     } else {
         note(&said)?;
     }
+    if written.interrupted {
+        note(&format!("interrupted; the rest: the same command with --after {last}"))?;
+    }
     if written.bare == 0 {
-        return Ok(Exit::Done);
+        return Ok(if written.interrupted { Exit::Partly } else { Exit::Done });
     }
     let bare = count(written.bare, "event");
     note(&format!("{bare} without headers and payload: pruned meanwhile, or a later event has the same id"))?;
@@ -133,72 +130,64 @@ fn details(args: &ExportArgs) -> bool {
     args.headers || args.payload
 }
 
-/// Page by page, up to where the log ended when it began: a busy log has no end.
+/// Exports page by page, up to the end of the log at the start: a busy log has no end. A signal ends it after an event.
 async fn export<W: Write>(
-    desk: &dyn Desk,
+    admin: &dyn Admin,
     args: &ExportArgs,
     redaction: &Redaction,
     mut lines: Lines<W>,
     details: bool,
+    stop: &CancellationToken,
 ) -> Result<Written, Failed> {
-    let (which, end) = (args.which.selection(), tail::end(desk).await?);
+    let (which, end) = (args.which.selection(), tail::end(admin).await?);
     let mut written = Written { last: args.after, ..Written::default() };
     let mut left = args.limit.unwrap_or(usize::MAX);
-    let progress = io::stderr().is_terminal();
+    let mut progress = Progress::begin();
     while left > 0 && written.last < end {
         let limit = left.min(PAGE);
-        let mut rows = desk.events(&which, Page::Oldest { after: written.last, limit }).await?;
+        let mut rows = admin.events(&which, Page::Oldest { after: written.last, limit }).await?;
         let whole = rows.len() == limit;
         rows.retain(|row| row.position <= end);
         left -= rows.len();
         let last = rows.last().map(|row| row.position);
-        let asked = rows.into_iter().map(|row| exported(desk, row, details, args.payload, redaction));
-        let mut events = stream::iter(asked).buffered(AT_ONCE);
-        while let Some(event) = events.try_next().await? {
-            written.events += 1;
-            written.bare += u64::from(details && event.details.is_none());
-            lines.write(&event)?;
+        while !rows.is_empty() {
+            let rest = rows.split_off(portion(&rows));
+            let mut contents = if details { admin.contents(&rows, args.payload).await? } else { BTreeMap::new() };
+            for row in std::mem::replace(&mut rows, rest) {
+                let mut contents = contents.remove(&row.position);
+                if let Some(payload) = contents.as_mut().and_then(|contents| contents.payload.as_mut()) {
+                    *payload = redaction.apply(&row.event_type, payload.take());
+                }
+                written.events += 1;
+                written.bare += u64::from(details && contents.is_none());
+                written.last = row.position;
+                lines.write(&Exported { row, contents })?;
+                progress.show(|| format!("{}, at position {} of {end}", count(written.events, "event"), written.last));
+                if stop.is_cancelled() {
+                    written.interrupted = true;
+                    lines.finish()?;
+                    return Ok(written);
+                }
+            }
         }
         // With room left everything up to the end has been looked at.
         written.last = if whole { last.unwrap_or(end) } else { end };
-        if progress {
-            write!(io::stderr(), "\r{}, at position {} of {end}\x1b[K", count(written.events, "event"), written.last)?;
-        }
-    }
-    if progress {
-        write!(io::stderr(), "\r\x1b[K")?;
     }
     lines.finish()?;
     Ok(written)
 }
 
-async fn exported(
-    desk: &dyn Desk,
-    row: EventRow,
-    details: bool,
-    payload: bool,
-    redaction: &Redaction,
-) -> Result<Exported, StoreError> {
-    let found = if details { desk.event(&row.id, payload).await? } else { None };
-    // An id may stand twice in a log; what another event says is not this one's.
-    let found = found.filter(|found| found.event.position == row.position);
-    Ok(Exported { row, details: found.map(|found| told(found, redaction)) })
+/// Rows whose payloads fit into memory together, one at least.
+fn portion(rows: &[EventRow]) -> usize {
+    let mut bytes = 0;
+    let fits = |row: &&EventRow| {
+        bytes += row.payload_bytes;
+        bytes <= BYTES_MAX
+    };
+    rows.iter().take_while(fits).count().max(1)
 }
 
-fn told(found: Timeline, redaction: &Redaction) -> Details {
-    let kind = &found.event.event_type;
-    Details {
-        payload: found.payload.map(|payload| redaction.apply(kind, payload)),
-        content_type: found.content_type,
-        schema_version: found.schema_version,
-        correlation_id: found.correlation_id,
-        causation_id: found.causation_id,
-        headers: found.headers,
-        attributes: found.attributes,
-    }
-}
-
-/// JSON, one object a line; as an array if somebody wants one value.
+/// JSON writer: one object per line, or one array.
 struct Lines<W: Write> {
     to: BufWriter<W>,
     array: bool,

@@ -1,4 +1,4 @@
-//! `postroom event`: append events, list them, ask where one is, watch them come.
+//! `postroom event`: appends, lists, shows, tails and exports events.
 
 mod append;
 mod export;
@@ -6,12 +6,12 @@ mod ls;
 mod show;
 mod tail;
 
-pub(crate) use show::{find, render};
+pub(crate) use show::{causes, find, render};
 
 use crate::app::App;
 use crate::exit::Outcome;
 
-/// Append events, and look at them
+/// Append, list, show, tail and export events
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum EventCommand {
     Append(append::AppendArgs),

@@ -1,22 +1,22 @@
-//! `postroom event tail`: events as they are appended, until interrupted.
+//! `postroom event tail`: prints events as they are appended, until interrupted.
 
 use std::time::Duration;
 
-use postroom_core::view::EventRow;
-use postroom_core::{Desk, Page, Selection};
+use postroom_admin::view::EventRow;
+use postroom_admin::{Admin, Page, Selection};
 use postroom_server::tail;
 use tokio::time::sleep;
 
 use crate::app::App;
-use crate::args::{StoreArg, help};
 use crate::commands::which::WhichEvents;
 use crate::exit::{Exit, Failed, Outcome};
+use crate::options::{StoreArg, help};
 use crate::output::plain;
 use crate::{stop, when};
 
-/// How long to wait when nothing is new.
+/// Pause before the next read when there are no new events.
 const PAUSE: Duration = Duration::from_millis(250);
-/// Most events of one look.
+/// Maximum number of events of one read.
 const BATCH: usize = 500;
 
 /// Print events as they are appended, until interrupted
@@ -29,10 +29,10 @@ const BATCH: usize = 500;
 pub(crate) struct TailArgs {
     #[command(flatten)]
     which: WhichEvents,
-    /// Wait for more
+    /// Wait for new events
     #[arg(long, value_name = "BOOL", default_value_t = true, default_missing_value = "true", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set)]
     follow: bool,
-    /// How many of the latest events to begin with
+    /// Number of latest events to print first
     #[arg(long, value_name = "N", default_value_t = 10)]
     lines: usize,
     #[command(flatten)]
@@ -41,17 +41,17 @@ pub(crate) struct TailArgs {
 
 pub(crate) async fn run(app: &App, args: &TailArgs) -> Outcome {
     let config = app.config()?;
-    let desk = app.open(&config, &args.store).await?.desk();
+    let admin = app.open(&config, &args.store).await?.admin();
     let which = args.which.selection();
     let stop = stop::on_signal()?;
     // Where to go on is found before the latest are read, so that none falls between.
-    let mut after = tail::end(&*desk).await?;
-    let mut latest = newest(&*desk, &which, args.lines).await?;
+    let mut after = tail::end(&*admin).await?;
+    let mut latest = newest(&*admin, &which, args.lines).await?;
     latest.reverse();
     latest.retain(|row| row.position <= after);
     show(app, &latest)?;
     while args.follow && !stop.is_cancelled() {
-        let (rows, next) = tail::news(&*desk, &which, after, BATCH).await?;
+        let (rows, next) = tail::news(&*admin, &which, after, BATCH).await?;
         show(app, &rows)?;
         if next == after {
             tokio::select! {
@@ -64,11 +64,11 @@ pub(crate) async fn run(app: &App, args: &TailArgs) -> Outcome {
     Ok(Exit::Done)
 }
 
-async fn newest(desk: &dyn Desk, which: &Selection, limit: usize) -> Result<Vec<EventRow>, Failed> {
+async fn newest(admin: &dyn Admin, which: &Selection, limit: usize) -> Result<Vec<EventRow>, Failed> {
     if limit == 0 {
         return Ok(Vec::new());
     }
-    Ok(desk.events(which, Page::Newest { before: None, above: 0, limit }).await?)
+    Ok(admin.events(which, Page::Newest { before: None, above: 0, limit }).await?)
 }
 
 fn show(app: &App, rows: &[EventRow]) -> Result<(), Failed> {

@@ -1,34 +1,34 @@
-//! `postroom store`: its tables in [`migrate`], the rest of its upkeep in [`upkeep`].
+//! `postroom store`: its tables in [`migrate`], the rest of its maintenance in [`maintenance`].
 
+mod maintenance;
 mod migrate;
-mod upkeep;
 
 use crate::app::App;
-use crate::args::{Reason, StoreArg, help};
 use crate::exit::Outcome;
+use crate::options::{Reason, StoreArg, help};
 
-/// Look after a store
+/// Migrate, inspect and repair a store
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum StoreCommand {
-    /// Make and change the store's tables
+    /// Create, migrate and drop the tables of a store
     #[command(subcommand)]
     Migrate(migrate::MigrateCommand),
-    /// Print the SQL that makes one role per task with the least rights, to run as an administrator
+    /// Print the SQL that creates least-privilege roles, one per task, for an administrator to run
     #[command(after_help = help!(store: "postroom store roles > roles.sql", "postroom store roles --store main | psql shop"))]
     Roles(StoreArg),
-    /// Say how large the store is on its server, and who keeps it from shrinking
+    /// Show the size of a store on its server, and the sessions that keep it from shrinking
     #[command(after_help = help!(store: "postroom store stats", "postroom store stats -o json"))]
     Stats(StoreArg),
-    /// Set sequences right that a restore or an upgrade has left behind, and deliver events that routes have passed
+    /// Repair sequences after a restore or an upgrade, and deliver events that routes have passed
     #[command(after_help = help!(ask: "postroom store repair --dry-run", "postroom store repair --yes --reason 'logical upgrade'"))]
-    Repair(UpkeepArgs),
-    /// Say that the store lives on this server from now on: after a restore or an upgrade, never on a copy
+    Repair(MaintenanceArgs),
+    /// Accept a new server identity after a restore or an upgrade; never run this on a copy
     #[command(after_help = help!(ask: "postroom store accept-identity --dry-run", "postroom store accept-identity --yes --reason 'restored from backup'"))]
-    AcceptIdentity(UpkeepArgs),
+    AcceptIdentity(MaintenanceArgs),
 }
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct UpkeepArgs {
+pub(crate) struct MaintenanceArgs {
     #[command(flatten)]
     store: StoreArg,
     #[command(flatten)]
@@ -38,9 +38,9 @@ pub(crate) struct UpkeepArgs {
 pub(crate) async fn run(app: &App, command: StoreCommand) -> Outcome {
     match command {
         StoreCommand::Migrate(command) => migrate::run(app, command).await,
-        StoreCommand::Roles(store) => upkeep::roles(app, &store).await,
-        StoreCommand::Stats(store) => upkeep::stats(app, &store).await,
-        StoreCommand::Repair(args) => upkeep::repair(app, &args).await,
-        StoreCommand::AcceptIdentity(args) => upkeep::accept_identity(app, &args).await,
+        StoreCommand::Roles(store) => maintenance::roles(app, &store).await,
+        StoreCommand::Stats(store) => maintenance::stats(app, &store).await,
+        StoreCommand::Repair(args) => maintenance::repair(app, &args).await,
+        StoreCommand::AcceptIdentity(args) => maintenance::accept_identity(app, &args).await,
     }
 }

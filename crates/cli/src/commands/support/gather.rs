@@ -4,7 +4,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use postroom_core::{Desk, Selection, StoreError};
+use postroom_admin::{Admin, Selection};
+use postroom_core::StoreError;
 use postroom_server::config::{Config, StoreConfig};
 use postroom_server::stores::{self, IfMissing};
 use postroom_server::{doctor, status};
@@ -96,12 +97,12 @@ impl Part {
 pub(super) async fn everything(config: &Config) -> Vec<Part> {
     let (system, processor) = (std::env::consts::OS, std::env::consts::ARCH);
     let version = json!({ "version": env!("CARGO_PKG_VERSION"), "os": system, "arch": processor });
-    let looking = |store: StoreConfig| async move { desk(config, &store).await };
-    let report = Box::pin(status::collect(config, status::Part::All, |_| true, looking));
+    let open = |store: StoreConfig| async move { admin(config, &store).await };
+    let report = Box::pin(status::collect(config, status::Part::All, |_| true, open));
     let mut parts = vec![
         Part::json("version", Ok(version)),
         Part::json("config", Ok(settings(config))),
-        Part::json("doctor", within(COUNTED_WITHIN, async { Ok(doctor::examine(config).await) }).await),
+        Part::json("doctor", within(COUNTED_WITHIN, async { Ok(doctor::diagnose(config).await) }).await),
         Part::json("status", within(COUNTED_WITHIN, async { Ok(report.await) }).await),
     ];
     for store in &config.stores {
@@ -140,29 +141,29 @@ fn only_program(value: &str) -> String {
 /// All at once: a store that is away is waited for once.
 async fn about_store(config: &Config, store: &StoreConfig) -> Vec<Part> {
     let counted = async {
-        // Counting takes longer than looking may; making tables is not what it was asked for.
+        // Counting takes longer than open may; making tables is not what it was asked for.
         let store = StoreConfig { migrate: false, ..store.clone() };
-        stores::open(&store, config.limits).await?.desk().audit().await
+        stores::open(&store, config.limits).await?.admin().verify().await
     };
-    let schema = async { stores::open_schema(store, IfMissing::Fail).await?.status().await };
+    let schema = async { stores::open_schema(store, config.limits, IfMissing::Fail).await?.status().await };
     let stats = async {
         match store.url.scheme() {
             "sqlite" => Ok(None),
-            _ => stores::open_upkeep(store).await?.stats().await.map(Some),
+            _ => stores::open_maintenance(store).await?.stats().await.map(Some),
         }
     };
     let anything = Selection::default();
-    let (audit, actions, dead, blocked, schema, stats) = tokio::join!(
+    let (verify, audit, dead, blocked, schema, stats) = tokio::join!(
         within(COUNTED_WITHIN, counted),
-        within(ANSWER_WITHIN, async { desk(config, store).await?.actions(None, ROWS_MAX).await }),
-        within(ANSWER_WITHIN, async { desk(config, store).await?.dead(&anything, 0, ROWS_MAX).await }),
-        within(ANSWER_WITHIN, async { desk(config, store).await?.blocked_keys(None, None, ROWS_MAX).await }),
+        within(ANSWER_WITHIN, async { admin(config, store).await?.audit(None, ROWS_MAX).await }),
+        within(ANSWER_WITHIN, async { admin(config, store).await?.dead(&anything, 0, ROWS_MAX).await }),
+        within(ANSWER_WITHIN, async { admin(config, store).await?.blocked_keys(None, None, ROWS_MAX).await }),
         within(ANSWER_WITHIN, schema),
         within(ANSWER_WITHIN, stats),
     );
     let mut parts = vec![
+        Part::json("verify", verify),
         Part::json("audit", audit),
-        Part::json("actions", actions),
         Part::json("dead", dead),
         Part::json("blocked", blocked),
         Part::json("migrations", schema),
@@ -174,8 +175,8 @@ async fn about_store(config: &Config, store: &StoreConfig) -> Vec<Part> {
     parts
 }
 
-async fn desk(config: &Config, store: &StoreConfig) -> Result<Arc<dyn Desk>, StoreError> {
-    Ok(stores::open_for_looking(store, config.limits).await?.desk())
+async fn admin(config: &Config, store: &StoreConfig) -> Result<Arc<dyn Admin>, StoreError> {
+    Ok(stores::open_for_admin(store, config.limits).await?.admin())
 }
 
 async fn within<T>(limit: Duration, asked: impl Future<Output = Result<T, StoreError>>) -> Result<T, Unanswered> {

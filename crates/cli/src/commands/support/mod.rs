@@ -1,5 +1,5 @@
-//! `postroom support bundle`: one file for somebody who helps. [`gather`] asks, [`metrics`] asks a running relay,
-//! [`pseudonyms`] hides whose business it is.
+//! `postroom support bundle`: writes diagnostics to one file. [`gather`] collects them from the stores, [`metrics`] from a
+//! running relay, and [`pseudonyms`] replaces names.
 
 mod gather;
 mod metrics;
@@ -14,33 +14,34 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use crate::app::App;
-use crate::args::help;
-use crate::exit::{Exit, Outcome};
-use crate::file::{self, NewFile};
+use crate::exit::{Exit, Failed, Outcome};
+use crate::file::NewFile;
+use crate::options::help;
 use crate::output::count;
+use crate::stop;
 use gather::Part;
 use pseudonyms::Pseudonyms;
 
-/// Collect what somebody needs who helps you
+/// Collect diagnostics for a support request
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum SupportCommand {
     Bundle(BundleArgs),
 }
 
-/// Write one file to send to somebody who helps: no payloads, no secrets
+/// Write a support bundle: one file with diagnostics, without payloads and secrets
 #[derive(Debug, clap::Args)]
 #[command(after_help = help!(bundle:
     "postroom support bundle",
     "postroom support bundle --redact --file bundle.tar.gz",
 ))]
 pub(crate) struct BundleArgs {
-    /// Write to this file, which only you may read [default: postroom-support-TIME.tar.gz]
+    /// File to write, readable only by you [default: postroom-support-TIME.tar.gz]
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Replace the file if it is there
+    /// Replace the file if it exists
     #[arg(long, requires = "file")]
     overwrite: bool,
-    /// Also replace names, ids, keys, tenants, hosts and texts; the same one always by the same word
+    /// Replace names, ids, keys, tenants, hosts and texts with pseudonyms; equal values get equal pseudonyms
     #[arg(long)]
     redact: bool,
 }
@@ -53,7 +54,7 @@ pub(crate) async fn run(app: &App, command: &SupportCommand) -> Outcome {
     let path = args.file.clone().unwrap_or_else(usual);
     // Asked before anything else: nobody waits a minute to hear that the file is there.
     let file = if app.global.dry_run { None } else { Some(NewFile::begin(&path, args.overwrite)?) };
-    let mut parts = file::unless_stopped(Box::pin(gather::everything(&config))).await?;
+    let mut parts = unless_stopped(Box::pin(gather::everything(&config))).await?;
     if args.redact {
         let mut words = Pseudonyms::default();
         parts = parts.into_iter().map(|part| part.redacted(&mut words)).collect();
@@ -103,4 +104,13 @@ fn about(made_at: Timestamp, redacted: bool) -> String {
          A file that ends in .missing.txt says why something could not be asked.\n",
         env!("CARGO_PKG_VERSION")
     )
+}
+
+/// Runs the work that fills a file. A signal stops it cleanly, so that no partial file is left.
+async fn unless_stopped<T>(work: impl Future<Output = T>) -> Result<T, Failed> {
+    let stop = stop::on_signal()?;
+    tokio::select! {
+        done = work => Ok(done),
+        () = stop.cancelled() => Err(Failed::new(Exit::Failed, "interrupted; nothing was written", "")),
+    }
 }

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use jiff::Timestamp;
-use postroom_core::codes::Code;
 use postroom_core::units::{parse_duration, parse_size};
+use postroom_server::codes;
 use postroom_server::config;
 use serde_json::Value;
 
@@ -66,7 +66,7 @@ impl Pseudonyms {
     }
 
     fn text(&mut self, field: &str, text: &str) -> String {
-        let known = field == "code" && Code::find(text).is_some();
+        let known = field == "code" && codes::find(text).is_some();
         if known || OURS.contains(&field) || text.parse::<Timestamp>().is_ok() {
             return text.to_owned();
         }
@@ -75,7 +75,7 @@ impl Pseudonyms {
             "paused_by" => "actor",
             "holder" => "relay",
             "routes" => "route",
-            "differences" | "hint" | "mend" | "message" | "note" | "reason" => "text",
+            "differences" | "hint" | "fix" | "message" | "note" | "reason" => "text",
             "" => "value",
             field => field,
         };

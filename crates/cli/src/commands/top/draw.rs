@@ -1,25 +1,25 @@
-//! How `top` looks: a pure function of what it knows. Fits 80 by 24.
+//! How `top` looks: a pure function of what it knows. Fits 80 by 24; a narrower terminal shows fewer columns.
 
-use std::time::Duration;
-
-use postroom_core::RouteState;
-use postroom_core::view::RouteStatus;
+use postroom_core::{RouteState, Timestamp};
+use postroom_server::status::RouteLine;
 use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Text};
 use ratatui::widgets::{Block, Cell, Paragraph, Row, Sparkline, Table, TableState, Wrap};
+use unicode_width::UnicodeWidthStr as _;
 
 use super::model::{Model, View};
-use crate::commands::status::last_line;
-use crate::output::{count, plain};
-use crate::when;
+use crate::commands::status::{self, last_line};
+use crate::output::{count, dash, plain, shortened};
 
-/// From this width on there is room for the notes.
+/// Width from which the column of messages is shown.
 const WIDE: u16 = 112;
-/// Columns of the line that says how fast a route was.
+/// Width that the names of routes always have, in columns.
+const NAME_MIN: usize = 12;
+/// Width of a route's sparkline, in columns.
 const TREND: usize = 12;
-/// Longest text of a note, in characters.
+/// Longest message of a route, in characters.
 const NOTE_MAX: usize = 400;
 
 const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -28,7 +28,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &Model) {
     let [head, body, note, foot] =
         Layout::vertical([Constraint::Length(2), Constraint::Min(3), Constraint::Length(2), Constraint::Length(1)])
             .areas(frame.area());
-    let said = model.report.as_ref().map_or_else(|| "looking …".to_owned(), last_line);
+    let said = model.report.as_ref().map_or_else(|| "loading …".to_owned(), last_line);
     frame.render_widget(Paragraph::new(plain(&said, NOTE_MAX)).wrap(Wrap { trim: true }), head);
     match (model.view, model.selected()) {
         (View::Help, _) => help(frame, body),
@@ -36,8 +36,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &Model) {
         _ => routes(frame, body, model),
     }
     let narrow = model.view == View::Routes && body.width < WIDE;
-    if let Some(route) = model.selected().filter(|route| narrow && !route.note.is_empty()) {
-        let text = format!("{}: {}", plain(&route.route, NOTE_MAX), plain(&route.note, NOTE_MAX));
+    if let Some(route) = model.selected().filter(|route| narrow && !route.message.is_empty()) {
+        let text = format!("{}: {}", plain(&route.route, NOTE_MAX), plain(&route.message, NOTE_MAX));
         frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: true }), note);
     }
     let keys = match model.view {
@@ -54,63 +54,116 @@ fn routes(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     }
     let routes = model.routes();
     let several = routes.windows(2).any(|two| two[0].store != two[1].store);
-    let wide = area.width >= WIDE;
-    let mut columns = vec![
-        ("route", Constraint::Fill(2)),
-        ("state", Constraint::Length(13)),
-        ("due", Constraint::Length(7)),
-        ("oldest", Constraint::Length(6)),
-        ("rate", Constraint::Length(8)),
-        ("last minutes", Constraint::Length(12)),
-        ("retry", Constraint::Length(5)),
-        ("block", Constraint::Length(5)),
-        ("dead", Constraint::Length(5)),
-    ];
-    if wide {
-        columns.push(("note", Constraint::Fill(3)));
-    }
-    let names = columns.iter().map(|(name, _)| {
-        let number = matches!(*name, "due" | "oldest" | "rate" | "retry" | "block" | "dead");
-        Cell::new(Text::from(*name).alignment(if number { Alignment::Right } else { Alignment::Left }))
+    let names: Vec<String> = routes.iter().map(|route| name(route, several)).collect();
+    let longest = names.iter().map(|name| name.width()).max().unwrap_or(0);
+    let columns = columns(area.width, longest);
+    // Messages and names share the rest of a wide terminal, where names are whole.
+    let for_name = if area.width >= WIDE { longest } else { room(area.width, &columns) };
+    let header = columns.iter().map(|column| Cell::new(Text::from(column.name).alignment(column.alignment())));
+    let header = Row::new(header).style(Style::new().add_modifier(Modifier::BOLD));
+    let rows = routes.iter().zip(&names).map(|(route, name)| {
+        let pace = model.pace(route);
+        let name = shortened(name, for_name);
+        Row::new(columns.iter().map(|column| column.cell(&name, route, &pace)))
     });
-    let header = Row::new(names).style(Style::new().add_modifier(Modifier::BOLD));
-    let rows = routes.iter().map(|route| row(route, several, wide, &model.pace(route)));
-    let table = Table::new(rows, columns.iter().map(|(_, width)| *width))
+    let table = Table::new(rows, columns.iter().map(|column| column.width))
         .header(header)
         .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
     let mut state = TableState::new().with_selected(model.row());
     frame.render_stateful_widget(table, area, &mut state);
 }
 
-fn row(route: &RouteStatus, several: bool, wide: bool, pace: &[u64]) -> Row<'static> {
-    let name = if several { format!("{}/{}", route.store, route.route) } else { route.route.clone() };
-    let right = |text: String| Cell::new(Text::from(text).alignment(Alignment::Right));
-    let mut cells = vec![
-        Cell::new(plain(&name, NOTE_MAX)),
-        Cell::new(route.state.as_str().replace('_', " ")).style(Style::new().fg(colour(route.state))),
-        right(due(route)),
-        right(oldest(route)),
-        right(format!("{:.1}/s", route.rate)),
-        Cell::new(trend(pace)),
-        right(route.retrying.to_string()),
-        right(route.blocked_keys.to_string()),
-        right(route.dead.to_string()),
-    ];
-    if wide {
-        cells.push(Cell::new(plain(&route.note, NOTE_MAX)));
+/// Column of the list of routes.
+#[derive(Clone, Copy)]
+struct Column {
+    name: &'static str,
+    width: Constraint,
+}
+
+const fn column(name: &'static str, width: Constraint) -> Column {
+    Column { name, width }
+}
+
+/// Columns of a wide terminal, from left to right.
+const COLUMNS: [Column; 10] = [
+    column("route", Constraint::Fill(2)),
+    column("state", Constraint::Length(13)),
+    column("due", Constraint::Length(7)),
+    column("oldest", Constraint::Length(6)),
+    column("rate", Constraint::Length(8)),
+    column("last minutes", Constraint::Length(12)),
+    column("retry", Constraint::Length(5)),
+    column("block", Constraint::Length(5)),
+    column("dead", Constraint::Length(5)),
+    column("message", Constraint::Fill(3)),
+];
+
+/// Columns that a narrow terminal leaves out, the first one first; the route and its state always stay.
+const LEFT_OUT: [&str; 7] = ["last minutes", "block", "retry", "rate", "oldest", "due", "dead"];
+
+/// Returns the columns that leave room for the names of routes.
+fn columns(width: u16, longest: usize) -> Vec<Column> {
+    let mut columns = COLUMNS.to_vec();
+    columns.retain(|column| width >= WIDE || column.name != "message");
+    for name in LEFT_OUT {
+        if room(width, &columns) >= longest.min(NAME_MIN) {
+            break;
+        }
+        columns.retain(|column| column.name != name);
     }
-    Row::new(cells)
+    columns
 }
 
-fn due(route: &RouteStatus) -> String {
-    format!("{}{}", if route.due_estimated { "~" } else { "" }, route.due)
+/// Returns what the columns of a fixed width leave for the others.
+fn room(width: u16, columns: &[Column]) -> usize {
+    let fixed = |column: &Column| match column.width {
+        Constraint::Length(width) => usize::from(width),
+        _ => 0,
+    };
+    let gaps = columns.len().saturating_sub(1);
+    usize::from(width).saturating_sub(columns.iter().map(fixed).sum::<usize>() + gaps)
 }
 
-fn oldest(route: &RouteStatus) -> String {
-    when::age(Duration::try_from_secs_f64(route.oldest_due_seconds).unwrap_or_default())
+impl Column {
+    fn alignment(self) -> Alignment {
+        match self.name {
+            "due" | "oldest" | "rate" | "retry" | "block" | "dead" => Alignment::Right,
+            _ => Alignment::Left,
+        }
+    }
+
+    fn cell(self, name: &str, route: &RouteLine, pace: &[u64]) -> Cell<'static> {
+        let text = match self.name {
+            "route" => name.to_owned(),
+            "state" => route.state.as_str().replace('_', " "),
+            "due" => status::due(route),
+            "oldest" => oldest(route),
+            "rate" => rate(route),
+            "last minutes" => trend(pace),
+            "retry" => dash(route.retrying.as_ref()),
+            "block" => dash(route.blocked_keys.as_ref()),
+            "dead" => dash(route.dead.as_ref()),
+            _ => plain(&status::message(route, Timestamp::now()), NOTE_MAX),
+        };
+        let cell = Cell::new(Text::from(text).alignment(self.alignment()));
+        if self.name == "state" { cell.style(Style::new().fg(colour(route.state))) } else { cell }
+    }
 }
 
-/// The colour only repeats what the word says.
+fn name(route: &RouteLine, several: bool) -> String {
+    let name = if several { format!("{}/{}", route.store, route.route) } else { route.route.clone() };
+    plain(&name, NOTE_MAX)
+}
+
+fn oldest(route: &RouteLine) -> String {
+    dash(route.oldest_due_seconds.map(status::seconds).as_ref())
+}
+
+fn rate(route: &RouteLine) -> String {
+    dash(route.rate.map(|rate| format!("{rate:.1}/s")).as_ref())
+}
+
+/// Returns the colour of a state; it only repeats what the word says.
 fn colour(state: RouteState) -> Color {
     match state {
         RouteState::Running => Color::Green,
@@ -119,7 +172,7 @@ fn colour(state: RouteState) -> Color {
     }
 }
 
-/// How fast it was: as many looks behind one sign as needed for all of them to fit.
+/// Draws the rates as a sparkline; one sign stands for as many samples as needed for all of them to fit.
 fn trend(pace: &[u64]) -> String {
     let each = pace.len().div_ceil(TREND).max(1);
     let means: Vec<u64> = pace.rchunks(each).rev().map(|some| some.iter().sum::<u64>() / some.len() as u64).collect();
@@ -127,27 +180,28 @@ fn trend(pace: &[u64]) -> String {
     means.iter().map(|mean| BARS[usize::try_from((mean * 8).div_ceil(most)).unwrap_or(8).min(8)]).collect()
 }
 
-fn one(frame: &mut Frame<'_>, area: Rect, route: &RouteStatus, pace: &[u64]) {
+fn one(frame: &mut Frame<'_>, area: Rect, route: &RouteLine, pace: &[u64]) {
     let block = Block::bordered().title(format!(" {} of store {} ", plain(&route.route, 40), plain(&route.store, 20)));
     let inside = block.inner(area);
     frame.render_widget(block, area);
     let [words, line] = Layout::vertical([Constraint::Min(10), Constraint::Max(5)]).areas(inside);
-    let note = if route.note.is_empty() { "–".to_owned() } else { plain(&route.note, NOTE_MAX) };
+    let note = status::message(route, Timestamp::now());
+    let note = if note.is_empty() { "–".to_owned() } else { plain(&note, NOTE_MAX) };
     let mut lines: Vec<Line<'_>> = [
         ("to", plain(&route.to, NOTE_MAX)),
         ("state", route.state.as_str().replace('_', " ")),
-        ("note", note),
-        ("due", format!("{}, the oldest for {}", due(route), oldest(route))),
-        ("rate", format!("{:.1}/s over the last minute, {} delivered in all", route.rate, route.delivered)),
-        ("retrying", route.retrying.to_string()),
-        ("blocked", count(route.blocked_keys, "key")),
-        ("dead", count(route.dead, "letter")),
+        ("message", note),
+        ("due", format!("{}, the oldest for {}", status::due(route), oldest(route))),
+        ("rate", format!("{} over the last seconds, {} delivered in all", rate(route), dash(route.delivered.as_ref()))),
+        ("retrying", dash(route.retrying.as_ref())),
+        ("blocked", route.blocked_keys.map_or_else(|| "–".to_owned(), |keys| count(keys, "key"))),
+        ("dead", route.dead.map_or_else(|| "–".to_owned(), |dead| count(dead, "letter"))),
     ]
     .map(|(name, value)| Line::from(format!("{name:<9} {value}")))
     .into();
-    if route.dead > 0 {
+    if route.dead > Some(0) {
         lines.push(Line::from(format!("{:<9} postroom dead ls --route {}", "next", plain(&route.route, 40))));
-    } else if route.blocked_keys > 0 {
+    } else if route.blocked_keys > Some(0) {
         lines.push(Line::from(format!("{:<9} postroom key ls --blocked --route {}", "next", plain(&route.route, 40))));
     }
     frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: false }), words);
@@ -157,10 +211,10 @@ fn one(frame: &mut Frame<'_>, area: Rect, route: &RouteStatus, pace: &[u64]) {
 
 fn help(frame: &mut Frame<'_>, area: Rect) {
     let text = "↑ ↓ or k j    select a route\n\
-                enter         more of the route: its note, its dead letters\n\
+                enter         more of the route: its message and the next step\n\
                 esc           back; from the list: quit\n\
                 q, ctrl-c     quit\n\n\
-                rate          deliveries per second over the last minute\n\
+                rate          deliveries per second over the last seconds\n\
                 last minutes  the same from second to second, up to three minutes\n\
                 retry         deliveries that wait for another try\n\
                 block         keys that wait behind an event that failed\n\
@@ -171,11 +225,11 @@ fn help(frame: &mut Frame<'_>, area: Rect) {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
+    use std::time::{Duration, Instant};
 
     use crossterm::event::{KeyCode, KeyEvent};
-    use postroom_core::RouteDefinition;
-    use postroom_core::view::StoreRow;
+    use postroom_admin::view::StoreRow;
+    use postroom_core::RouteSpec;
     use postroom_server::status::{Report, unasked};
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
@@ -183,27 +237,33 @@ mod tests {
     use super::*;
 
     fn report(delivered: u64) -> Report {
-        let route = |name: &str, state| RouteStatus {
-            delivered,
-            ..unasked("main", &RouteDefinition { to: "exec mailer.py".into(), ..RouteDefinition::new(name) }, state, "")
+        let route = |name: &str, state| RouteLine {
+            delivered: Some(delivered),
+            ..unasked("main", &RouteSpec { to: "exec mailer.py".into(), ..RouteSpec::new(name) }, state, "")
         };
-        let busy = RouteStatus {
-            due: 18_000,
+        let busy = RouteLine {
+            due: Some(18_000),
             due_estimated: true,
-            oldest_due_seconds: 252.0,
-            note: "kafka.unavailable: no broker\x1b[2J answers".into(),
+            oldest_due_seconds: Some(252.0),
+            message: "kafka.unavailable: no broker\x1b[2J answers".into(),
             ..route("billing", RouteState::BreakerOpen)
         };
-        let sick = RouteStatus { dead: 2, rate: 1.25, blocked_keys: 1, ..route("orders", RouteState::Running) };
+        let sick = RouteLine {
+            dead: Some(2),
+            rate: Some(1.25),
+            blocked_keys: Some(1),
+            ..route("orders", RouteState::Running)
+        };
         let store = StoreRow {
             store: "main".into(),
             kind: "sqlite",
             reachable: true,
-            schema_version: 1,
-            events: 120,
+            schema_version: Some(1),
+            events: Some(120),
+            events_estimated: false,
             bytes: None,
-            unmatched: 3,
-            note: String::new(),
+            unmatched: Some(3),
+            message: String::new(),
         };
         Report { routes: vec![busy, sick], stores: vec![store], ..Report::default() }
     }
@@ -233,6 +293,20 @@ mod tests {
     }
 
     #[test]
+    fn a_route_keeps_its_name_and_its_state_at_every_width() {
+        let mut report = report(9);
+        report.routes[0].route = "order-confirmations".into();
+        let mut model = Model::default();
+        model.learn(report, Instant::now());
+        let all = [200, 120, 80, 60].map(|width| format!("{width}:\n{}", screen(&model, width, 8)));
+        insta::assert_snapshot!(all.concat());
+        for width in 26..200 {
+            let screen = screen(&model, width, 8);
+            assert!(screen.contains("order-confi") && screen.contains("breaker open"), "{width}:\n{screen}");
+        }
+    }
+
+    #[test]
     fn one_route_shows_its_note_its_dead_letters_and_the_next_step() {
         let mut model = known();
         for key in [KeyCode::Down, KeyCode::Enter] {
@@ -244,7 +318,7 @@ mod tests {
     #[test]
     fn the_first_look_and_the_help_have_a_screen_too() {
         let mut model = Model::default();
-        assert!(screen(&model, 80, 24).contains("looking …"));
+        assert!(screen(&model, 80, 24).contains("loading …"));
         model.press(KeyEvent::from(KeyCode::Char('?')));
         assert!(screen(&model, 80, 24).contains("dead letters: not tried again"));
     }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crossterm::event::{Event, EventStream, KeyEventKind};
 use futures_util::StreamExt;
-use postroom_core::Store;
+use postroom_admin::ManagedStore;
 use postroom_server::config::{Config, StoreConfig};
 use postroom_server::status::{self, Part, Report};
 use postroom_server::stores;
@@ -19,18 +19,18 @@ use tokio::sync::{Mutex, mpsc};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::app::App;
-use crate::args::help;
 use crate::exit::{Exit, Failed, Outcome};
+use crate::options::help;
 use crate::stop;
-use model::{Model, Next};
+use model::{KeyEffect, Model};
 
-/// Show routes, relays and stores on the whole screen, live
+/// Show a live full-screen view of routes, relays and stores
 #[derive(Debug, clap::Args)]
 #[command(after_help = help!(plain: "postroom top"))]
 pub(crate) struct TopArgs {}
 
 pub(crate) async fn run(app: &App, _: &TopArgs) -> Outcome {
-    let config = app.config()?;
+    let config = app.config_with_stores()?;
     if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
         let hint = "use `postroom status --watch`, or `postroom status -o json` in a script";
         return Err(Failed::new(Exit::Usage, "`top` needs a terminal", hint));
@@ -47,7 +47,7 @@ pub(crate) async fn run(app: &App, _: &TopArgs) -> Outcome {
             () = stop.cancelled() => break,
             Some(report) = reports.recv() => model.learn(report, Instant::now()),
             event = keys.next() => match event {
-                Some(Ok(Event::Key(key))) if key.kind == KeyEventKind::Press && model.press(key) == Next::Quit => break,
+                Some(Ok(Event::Key(key))) if key.kind == KeyEventKind::Press && model.press(key) == KeyEffect::Quit => break,
                 Some(Ok(_)) => {}
                 Some(Err(error)) => return Err(error.into()),
                 None => break,
@@ -57,7 +57,7 @@ pub(crate) async fn run(app: &App, _: &TopArgs) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// The terminal is as it was before when this goes.
+/// Guard that restores the terminal when it is dropped.
 struct Screen;
 
 impl Drop for Screen {
@@ -66,7 +66,7 @@ impl Drop for Screen {
     }
 }
 
-/// A look every second, on a task of its own: a store that takes long does not make keys wait.
+/// Samples every second on a task of its own, so that a slow store does not delay key presses.
 fn look(config: Config) -> mpsc::Receiver<Report> {
     let (sender, reports) = mpsc::channel(1);
     tokio::spawn(async move {
@@ -76,7 +76,7 @@ fn look(config: Config) -> mpsc::Receiver<Report> {
         loop {
             each_second.tick().await;
             let limits = config.limits;
-            let open = |store: StoreConfig| async { Ok(opened.store(store, limits).await?.desk()) };
+            let open = |store: StoreConfig| async { Ok(opened.store(store, limits).await?.admin()) };
             if sender.send(status::collect(&config, Part::All, |_| true, open).await).await.is_err() {
                 return;
             }
@@ -85,21 +85,21 @@ fn look(config: Config) -> mpsc::Receiver<Report> {
     reports
 }
 
-/// Stores that stay open from look to look.
+/// Stores that stay open between samples.
 #[derive(Default)]
-struct Opened(Mutex<BTreeMap<String, Arc<dyn Store>>>);
+struct Opened(Mutex<BTreeMap<String, Arc<dyn ManagedStore>>>);
 
 impl Opened {
     async fn store(
         &self,
         store: StoreConfig,
         limits: postroom_core::Limits,
-    ) -> Result<Arc<dyn Store>, postroom_core::StoreError> {
+    ) -> Result<Arc<dyn ManagedStore>, postroom_core::StoreError> {
         let mut opened = self.0.lock().await;
         if let Some(store) = opened.get(&store.name) {
             return Ok(Arc::clone(store));
         }
-        let new = stores::open_for_looking(&store, limits).await?;
+        let new = stores::open_for_admin(&store, limits).await?;
         opened.insert(store.name, Arc::clone(&new));
         Ok(new)
     }

@@ -4,25 +4,24 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use postroom_core::view::RouteStatus;
-use postroom_server::status::Report;
+use postroom_server::status::{Report, RouteLine};
 
-/// Looks that are remembered: three minutes.
+/// Number of samples kept: three minutes.
 pub(super) const LOOKS_MAX: usize = 180;
 
-/// Store and route.
+/// Name of a store and of one of its routes.
 type Name = (String, String);
 
 #[derive(Debug, Default)]
 pub(super) struct Model {
-    /// The last look; none while the first one takes.
+    /// Latest sample; none until the first one arrives.
     pub(super) report: Option<Report>,
     pub(super) view: View,
     selected: Option<Name>,
     pace: BTreeMap<Name, Pace>,
 }
 
-/// What the screen shows.
+/// View that the screen shows.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) enum View {
     #[default]
@@ -31,14 +30,14 @@ pub(super) enum View {
     Help,
 }
 
-/// What a key leads to.
+/// Effect of a key press.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum KeyEffect {
     Stay,
     Quit,
 }
 
-/// Deliveries per second from look to look, in tenths.
+/// Deliveries per second between two samples, in tenths.
 #[derive(Debug, Default)]
 struct Pace {
     before: Option<(Instant, u64)>,
@@ -61,23 +60,23 @@ impl Pace {
 }
 
 impl Model {
-    /// Takes what a look found.
+    /// Adds a sample.
     pub(super) fn learn(&mut self, report: Report, now: Instant) {
         self.pace.retain(|name, _| report.routes.iter().any(|route| name_of(route) == *name));
         for route in &report.routes {
-            self.pace.entry(name_of(route)).or_default().learn(route.delivered, now);
+            self.pace.entry(name_of(route)).or_default().learn(route.delivered.unwrap_or(0), now);
         }
         self.report = Some(report);
         self.select(0);
     }
 
-    /// Does what a key asks for.
-    pub(super) fn press(&mut self, key: KeyEvent) -> Next {
+    /// Handles a key press.
+    pub(super) fn press(&mut self, key: KeyEvent) -> KeyEffect {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
-            KeyCode::Char('c') if control => return Next::Quit,
-            KeyCode::Char('q') => return Next::Quit,
-            KeyCode::Esc if self.view == View::Routes => return Next::Quit,
+            KeyCode::Char('c') if control => return KeyEffect::Quit,
+            KeyCode::Char('q') => return KeyEffect::Quit,
+            KeyCode::Esc if self.view == View::Routes => return KeyEffect::Quit,
             KeyCode::Up | KeyCode::Char('k') => self.select(-1),
             KeyCode::Down | KeyCode::Char('j') => self.select(1),
             KeyCode::Enter if self.view == View::Routes && self.selected().is_some() => self.view = View::Route,
@@ -85,28 +84,28 @@ impl Model {
             KeyCode::Esc | KeyCode::Enter | KeyCode::Char('?') => self.view = View::Routes,
             _ => {}
         }
-        Next::Stay
+        KeyEffect::Stay
     }
 
-    pub(super) fn routes(&self) -> &[RouteStatus] {
+    pub(super) fn routes(&self) -> &[RouteLine] {
         self.report.as_ref().map_or(&[], |report| report.routes.as_slice())
     }
 
-    /// Which row is selected.
+    /// Returns the index of the selected row.
     pub(super) fn row(&self) -> Option<usize> {
         self.routes().iter().position(|route| Some(name_of(route)) == self.selected)
     }
 
-    pub(super) fn selected(&self) -> Option<&RouteStatus> {
+    pub(super) fn selected(&self) -> Option<&RouteLine> {
         self.routes().get(self.row()?)
     }
 
-    /// How fast a route was, in tenths per second, oldest first.
-    pub(super) fn pace(&self, route: &RouteStatus) -> Vec<u64> {
+    /// Returns the rates of a route in tenths per second, oldest first.
+    pub(super) fn pace(&self, route: &RouteLine) -> Vec<u64> {
         self.pace.get(&name_of(route)).map(|pace| pace.tenths.iter().copied().collect()).unwrap_or_default()
     }
 
-    /// So many rows further down; the row stays with its route when others come or go.
+    /// Moves the selection down by a number of rows; it follows its route when other routes come or go.
     fn select(&mut self, further: isize) {
         let row = self.row().unwrap_or(0).saturating_add_signed(further);
         let row = row.min(self.routes().len().saturating_sub(1));
@@ -117,7 +116,7 @@ impl Model {
     }
 }
 
-fn name_of(route: &RouteStatus) -> Name {
+fn name_of(route: &RouteLine) -> Name {
     (route.store.clone(), route.route.clone())
 }
 
@@ -125,20 +124,20 @@ fn name_of(route: &RouteStatus) -> Name {
 mod tests {
     use std::time::Duration;
 
-    use postroom_core::{RouteDefinition, RouteState};
+    use postroom_core::{RouteSpec, RouteState};
     use postroom_server::status::unasked;
 
     use super::*;
 
     fn report(routes: &[(&str, u64)]) -> Report {
-        let route = |(name, delivered): &(&str, u64)| RouteStatus {
-            delivered: *delivered,
-            ..unasked("main", &RouteDefinition::new(*name), RouteState::Running, "")
+        let route = |(name, delivered): &(&str, u64)| RouteLine {
+            delivered: Some(*delivered),
+            ..unasked("main", &RouteSpec::new(*name), RouteState::Running, "")
         };
         Report { routes: routes.iter().map(route).collect(), ..Report::default() }
     }
 
-    fn press(model: &mut Model, code: KeyCode) -> Next {
+    fn press(model: &mut Model, code: KeyCode) -> KeyEffect {
         model.press(KeyEvent::from(code))
     }
 
@@ -154,7 +153,7 @@ mod tests {
     #[test]
     fn the_selection_stays_with_its_route_and_within_the_list() {
         let mut model = Model::default();
-        assert_eq!(press(&mut model, KeyCode::Enter), Next::Stay);
+        assert_eq!(press(&mut model, KeyCode::Enter), KeyEffect::Stay);
         assert_eq!(model.view, View::Routes, "there is nothing to open yet");
         model.learn(report(&[("a", 0), ("b", 0)]), Instant::now());
         press(&mut model, KeyCode::Char('j'));
@@ -172,9 +171,9 @@ mod tests {
     fn escape_goes_one_back_and_then_ends() {
         let mut model = Model::default();
         press(&mut model, KeyCode::Char('?'));
-        assert_eq!((press(&mut model, KeyCode::Esc), model.view), (Next::Stay, View::Routes));
-        assert_eq!(press(&mut model, KeyCode::Esc), Next::Quit);
-        assert_eq!(press(&mut model, KeyCode::Char('q')), Next::Quit);
-        assert_eq!(model.press(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)), Next::Quit);
+        assert_eq!((press(&mut model, KeyCode::Esc), model.view), (KeyEffect::Stay, View::Routes));
+        assert_eq!(press(&mut model, KeyCode::Esc), KeyEffect::Quit);
+        assert_eq!(press(&mut model, KeyCode::Char('q')), KeyEffect::Quit);
+        assert_eq!(model.press(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)), KeyEffect::Quit);
     }
 }

@@ -22,19 +22,19 @@ use tokio_util::sync::CancellationToken;
 
 use super::secrets::Secrets;
 use crate::app::App;
-use crate::args::help;
 use crate::exit::{Exit, Failed, Outcome};
+use crate::options::help;
 use crate::output::{Format, count, note, plain};
 use crate::{stop, when};
 
-/// Largest body that is taken.
+/// Largest request body that is accepted.
 const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// How many ids are remembered to tell repeats; then all are forgotten.
+/// Number of ids remembered to detect repeats; at the limit all of them are dropped.
 const IDS_MAX: usize = 100_000;
-/// Most of an id or a type that is shown, in characters.
+/// Longest id or type that is printed, in characters.
 const SHOWN_MAX: usize = 72;
 
-/// Receive webhooks on this machine and print a line for each
+/// Receive webhooks on this machine and print one line per request
 #[derive(Debug, clap::Args)]
 #[command(after_help = help!(listen:
     "postroom webhook listen --secret-file partner-whsec",
@@ -42,30 +42,30 @@ const SHOWN_MAX: usize = 72;
     "postroom webhook listen --count 3 --show-body -o jsonl",
 ))]
 pub(crate) struct ListenArgs {
-    /// Port on 127.0.0.1; 0 takes a free one and says which
+    /// Port on 127.0.0.1; 0 picks a free port and prints it
     #[arg(long, value_name = "PORT", default_value_t = 8080)]
     port: u16,
     #[command(flatten)]
     secrets: Secrets,
-    /// Share of requests that fail, by chance [default: 0%, with --status 100%]
+    /// Share of requests that fail, chosen at random [default: 0%, with --status 100%]
     #[arg(long, value_name = "SHARE", value_parser = share)]
     fail: Option<f64>,
-    /// What those that fail are answered [default: 503]
+    /// HTTP status of requests that fail [default: 503]
     #[arg(long, value_name = "STATUS", value_parser = status)]
     status: Option<StatusCode>,
-    /// When those that fail are asked to come again, in whole seconds
+    /// Retry-After header of requests that fail, in whole seconds
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     retry_after: Option<Duration>,
-    /// How long every answer takes
+    /// Delay before every response
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     delay: Option<Duration>,
-    /// End after one request
+    /// Exit after one request
     #[arg(long, conflicts_with = "count")]
     once: bool,
-    /// End after so many requests
+    /// Exit after N requests
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// Show the body, too
+    /// Print the request body, too
     #[arg(long)]
     show_body: bool,
 }
@@ -82,7 +82,7 @@ fn status(text: &str) -> Result<StatusCode, String> {
     status.ok_or_else(|| format!("{text:?} is not a status; write a number from 200 to 599"))
 }
 
-/// What every request meets.
+/// Settings that apply to every request.
 struct Receiver {
     format: Format,
     keys: Vec<VerifyingKey>,
@@ -91,13 +91,13 @@ struct Receiver {
     retry_after: Option<Duration>,
     delay: Duration,
     show_body: bool,
-    seen: Mutex<Seen>,
+    seen: Mutex<Received>,
     end: CancellationToken,
 }
 
-/// What has come so far.
+/// Requests received so far.
 #[derive(Default)]
-struct Seen {
+struct Received {
     // How often, and whether it was answered with a yes.
     ids: HashMap<String, (u32, bool)>,
     // Requests until the end, if there is one.
@@ -106,16 +106,18 @@ struct Seen {
     broken: Option<io::Error>,
 }
 
-/// One request, as it is printed.
+/// A request as it is printed.
 #[derive(Debug, Serialize)]
 struct Row {
     at: Timestamp,
     id: String,
     #[serde(rename = "type")]
     event_type: String,
-    /// How often this id has come, this time included.
+    /// Whether the type stands in a body whose signature is valid. A header can be changed on the way.
+    type_signed: bool,
+    /// Number of requests with this id, this one included.
     times: u32,
-    /// Whether it had been answered with a yes before.
+    /// Whether an earlier request with this id was accepted.
     duplicate: bool,
     signature: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -145,7 +147,7 @@ pub(crate) async fn run(app: &App, args: ListenArgs) -> Outcome {
         retry_after: args.retry_after,
         delay: args.delay.unwrap_or_default(),
         show_body: args.show_body,
-        seen: Mutex::new(Seen { left: if args.once { Some(1) } else { args.count }, ..Seen::default() }),
+        seen: Mutex::new(Received { left: if args.once { Some(1) } else { args.count }, ..Received::default() }),
         end: end.clone(),
     });
     let router =
@@ -184,9 +186,11 @@ impl Receiver {
         tokio::time::sleep(self.delay).await;
         let id = text(headers, signature::ID);
         let (times, duplicate) = self.seen().note(&id, status.is_success());
+        let in_body = body_type(&id, body);
         let row = Row {
             at,
-            event_type: event_type(headers, body),
+            type_signed: in_body.is_some() && signature == "ok",
+            event_type: in_body.unwrap_or_else(|| header_type(headers)),
             id,
             times,
             duplicate,
@@ -205,7 +209,7 @@ impl Receiver {
         response.body(Body::from(said)).unwrap_or_default()
     }
 
-    fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
+    fn seen(&self) -> std::sync::MutexGuard<'_, Received> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -222,7 +226,7 @@ impl Receiver {
         }
     }
 
-    /// The word for its signature, and what is wrong with it.
+    /// Checks the signature and returns the word for the result, with the reason if it is not valid.
     fn verified(&self, headers: &HeaderMap, body: &[u8], now: Timestamp) -> (&'static str, Option<String>) {
         let of = |name| text(headers, name);
         let (id, timestamp, signature) = (of(signature::ID), of(signature::TIMESTAMP), of(signature::SIGNATURE));
@@ -239,8 +243,8 @@ impl Receiver {
     }
 }
 
-impl Seen {
-    /// How often this id has come, and whether it was taken before.
+impl Received {
+    /// Counts the requests with this id, and tells whether one was accepted before.
     fn note(&mut self, id: &str, taken: bool) -> (u32, bool) {
         if self.ids.len() >= IDS_MAX {
             self.ids.clear();
@@ -261,11 +265,13 @@ impl Row {
             (false, times) => format!("  time {times}"),
         };
         let reason = self.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
+        let unsigned = self.signature == "ok" && !self.type_signed && !self.event_type.is_empty();
         let mut line = format!(
-            "{}  {}  {}  {} bytes  signature {}{reason}{again}  → {}",
+            "{}  {}  {}{}  {} bytes  signature {}{reason}{again}  → {}",
             when::clock(self.at),
             shown(&self.id),
             shown(&self.event_type),
+            if unsigned { " (unsigned header)" } else { "" },
             self.bytes,
             self.signature,
             self.status,
@@ -286,12 +292,16 @@ fn text(headers: &HeaderMap, name: &str) -> String {
     headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).unwrap_or_default()
 }
 
-/// What happened: in a header, or in a body that says everything.
-fn event_type(headers: &HeaderMap, body: &[u8]) -> String {
+/// Returns the event type of a body that is the whole envelope of this event.
+fn body_type(id: &str, body: &[u8]) -> Option<String> {
+    let body: serde_json::Value = serde_json::from_slice(body).ok()?;
+    let of = |name: &str| body.get(name)?.as_str();
+    let decoded = percent_encoding::percent_decode_str(id).decode_utf8_lossy();
+    (of("specversion").is_some() && of("id") == Some(&*decoded)).then(|| of("type").map(str::to_owned)).flatten()
+}
+
+/// Returns the event type that the headers claim.
+fn header_type(headers: &HeaderMap) -> String {
     let header = ["ce-type", "postroom-type"].iter().map(|name| text(headers, name)).find(|text| !text.is_empty());
-    let encoded = header.or_else(|| {
-        let body: serde_json::Value = serde_json::from_slice(body).ok()?;
-        Some(body.get("type")?.as_str()?.to_owned())
-    });
-    percent_encoding::percent_decode_str(&encoded.unwrap_or_default()).decode_utf8_lossy().into_owned()
+    percent_encoding::percent_decode_str(&header.unwrap_or_default()).decode_utf8_lossy().into_owned()
 }

@@ -9,7 +9,7 @@ mod verify;
 use crate::app::App;
 use crate::exit::Outcome;
 
-/// Receive webhooks for a try, sign and verify them
+/// Receive test webhooks, sign and verify webhook bodies
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum WebhookCommand {
     Listen(listen::ListenArgs),

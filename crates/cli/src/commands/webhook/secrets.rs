@@ -9,15 +9,15 @@ use postroom_webhook::signature::KeyError;
 
 use crate::exit::{Exit, Failed};
 
-/// Largest body that is read; the payload's limit is far below.
+/// Largest body that is read; the payload limit is far below.
 const BODY_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Secrets {
-    /// A file with a secret, whsec_ or whsk_; may be repeated
+    /// File with a secret, whsec_ or whsk_; may be repeated
     #[arg(long = "secret-file", value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// A secret; other users of this machine can see arguments, so prefer a file or the variable
+    /// Secret; other users of this machine can see arguments, so prefer a file or the variable
     #[arg(long = "secret", value_name = "SECRET", value_parser = secret, env = "WEBHOOK_SECRET", hide_env_values = true, value_delimiter = ' ')]
     secrets: Vec<Secret>,
 }
@@ -29,10 +29,10 @@ fn secret(text: &str) -> Result<Secret, String> {
 }
 
 impl Secrets {
-    /// All keys that were given, each made by `parse`; may be none.
+    /// Parses every given secret with `parse`; the list may be empty.
     pub(crate) fn keys<K>(&self, parse: impl Fn(&str) -> Result<K, KeyError>) -> Result<Vec<K>, Failed> {
         let wrong = |what: String, error: KeyError| {
-            Failed::new(Exit::Usage, format!("{what}: {error}"), "make one with `postroom webhook key`")
+            Failed::new(Exit::Usage, format!("{what}: {error}"), "generate a secret with `postroom webhook key`")
         };
         let mut keys = Vec::new();
         // A variable that is there and empty says that there is none.
@@ -46,18 +46,18 @@ impl Secrets {
         Ok(keys)
     }
 
-    /// The same, at least one.
+    /// Parses every given secret with `parse`, and fails if there is none.
     pub(crate) fn some_keys<K>(&self, parse: impl Fn(&str) -> Result<K, KeyError>) -> Result<Vec<K>, Failed> {
         let keys = self.keys(parse)?;
         if keys.is_empty() {
-            let hint = "give --secret-file FILE, or set WEBHOOK_SECRET; make one with `postroom webhook key`";
-            return Err(Failed::new(Exit::Usage, "there is no secret", hint));
+            let hint = "give --secret-file FILE, or set WEBHOOK_SECRET; `postroom webhook key` generates a secret";
+            return Err(Failed::new(Exit::Usage, "no secret is given", hint));
         }
         Ok(keys)
     }
 }
 
-/// The body: a file's bytes, or those on stdin, as they are.
+/// Reads the body from a file or from stdin, byte for byte.
 pub(crate) fn body(file: &Path) -> Result<Vec<u8>, Failed> {
     let mut body = Vec::new();
     let read = if file == Path::new("-") {

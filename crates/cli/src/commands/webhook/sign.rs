@@ -8,10 +8,10 @@ use serde_json::json;
 
 use super::secrets::{Secrets, body};
 use crate::app::App;
-use crate::args::help;
 use crate::exit::{Exit, Failed, Outcome};
+use crate::options::help;
 
-/// Print the headers that sign a body
+/// Print the signature headers for a webhook body
 #[derive(Debug, clap::Args)]
 #[command(after_help = help!(plain:
     "postroom webhook sign --secret-file partner-whsec --id e-1 body.json",
@@ -20,13 +20,13 @@ use crate::exit::{Exit, Failed, Outcome};
 pub(crate) struct SignArgs {
     #[command(flatten)]
     secrets: Secrets,
-    /// The event's id
+    /// Id of the event
     #[arg(long, value_name = "ID")]
     id: String,
-    /// When it is signed: seconds since 1970, or RFC 3339 [default: now]
+    /// Time of the signature: seconds since 1970, or RFC 3339 [default: now]
     #[arg(long, value_name = "TIME", value_parser = time)]
     timestamp: Option<Timestamp>,
-    /// The body, byte for byte; `-` for stdin
+    /// File with the body, read byte for byte; `-` for stdin
     #[arg(value_name = "FILE", default_value = "-")]
     file: PathBuf,
 }

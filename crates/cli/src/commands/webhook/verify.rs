@@ -8,10 +8,10 @@ use serde_json::json;
 
 use super::secrets::{Secrets, body};
 use crate::app::App;
-use crate::args::help;
 use crate::exit::{Exit, Outcome};
+use crate::options::help;
 
-/// Check the signature of a body
+/// Verify the signature of a webhook body
 #[derive(Debug, clap::Args)]
 #[command(after_help = help!(verify:
     "postroom webhook verify --secret-file partner-whsec --header 'webhook-id: e-1' --header 'webhook-timestamp: 1614265330' --header 'webhook-signature: v1,g0hM9SsE' body.json",
@@ -19,10 +19,10 @@ use crate::exit::{Exit, Outcome};
 pub(crate) struct VerifyArgs {
     #[command(flatten)]
     secrets: Secrets,
-    /// A header of the request; others than the three of the signature are left alone
+    /// Header of the request; headers other than the three signature headers are ignored
     #[arg(long = "header", short = 'H', value_name = "NAME: VALUE", value_parser = header)]
     headers: Vec<(String, String)>,
-    /// The body, byte for byte; `-` for stdin
+    /// File with the body, read byte for byte; `-` for stdin
     #[arg(value_name = "FILE", default_value = "-")]
     file: PathBuf,
 }
@@ -51,7 +51,7 @@ pub(crate) fn run(app: &App, args: &VerifyArgs) -> Outcome {
     let answer = json!({ "ok": reason.is_none(), "reason": reason });
     app.global.output.one(&answer, || match &reason {
         None => "the signature is good".to_owned(),
-        Some(reason) => format!("not to be trusted: {reason}"),
+        Some(reason) => format!("the signature is not valid: {reason}"),
     })?;
     Ok(if reason.is_none() { Exit::Done } else { Exit::CheckFailed })
 }

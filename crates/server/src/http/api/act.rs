@@ -3,7 +3,8 @@
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use postroom_core::{NewToken, Timestamp};
+use postroom_admin::{NewToken, Role, Scope, TokenRow, Undelivered};
+use postroom_core::Timestamp;
 use serde_json::json;
 
 use crate::http::call::{Call, one};
@@ -14,45 +15,74 @@ type Answer = Result<Response, Problem>;
 
 pub(crate) async fn pause(call: Call) -> Answer {
     let route = call.given.owned("route").unwrap_or_default();
-    let changed = call.desk().await?.pause(&route, &call.actor()).await?;
+    let changed = call.admin().await?.pause(&route, &call.actor()).await?;
     Ok(one(&json!({ "route": route, "state": "paused", "changed": changed })))
 }
 
 pub(crate) async fn resume(call: Call) -> Answer {
     let route = call.given.owned("route").unwrap_or_default();
-    let changed = call.desk().await?.resume(&route, &call.actor()).await?;
+    let changed = call.admin().await?.resume(&route, &call.actor()).await?;
     Ok(one(&json!({ "route": route, "state": "running", "changed": changed })))
 }
 
-pub(crate) async fn forget(call: Call) -> Answer {
+pub(crate) async fn probe(call: Call) -> Answer {
     let route = call.given.owned("route").unwrap_or_default();
-    let desk = call.desk().await?;
-    let detail = call.route(&*desk, &route).await?;
+    let admin = call.admin().await?;
+    let changed = admin.probe(&route, &call.actor()).await?;
+    let state = call.route(&*admin, &route).await?.status.state;
+    Ok(one(&json!({ "route": route, "state": state, "changed": changed })))
+}
+
+pub(crate) async fn rename(call: Call) -> Answer {
+    let route = call.given.owned("route").unwrap_or_default();
+    let to = call.given.owned("to").unwrap_or_default();
+    let admin = call.admin().await?;
+    let mut detail = call.route(&*admin, &route).await?;
     if !call.given.flag("dry_run") {
-        desk.forget(&route, &call.actor()).await?;
+        admin.rename(&route, &to, &call.actor()).await?;
+        detail = call.route(&*admin, &to).await?;
     }
     Ok(one(&detail.status))
 }
 
+pub(crate) async fn forget(call: Call) -> Answer {
+    let route = call.given.owned("route").unwrap_or_default();
+    let admin = call.admin().await?;
+    let detail = call.route(&*admin, &route).await?;
+    if !call.given.flag("dry_run") {
+        let left = Undelivered::of(&*admin, &detail.status).await?;
+        if left.deliveries() > FORGOTTEN_MAX || !left.is_exact() {
+            call.confirmed(left.deliveries(), "undelivered events")?;
+        }
+        admin.forget(&route, &call.actor()).await?;
+    }
+    Ok(one(&detail.status))
+}
+
+/// Undelivered events that a route loses without a confirmation of their number.
+const FORGOTTEN_MAX: u64 = 1_000;
+
 pub(crate) async fn unblock(call: Call) -> Answer {
     let (route, key) = key(&call);
-    let waiting = call.desk().await?.unblock(&route, &key, &call.actor()).await?;
+    let waiting = call.admin().await?.unblock(&route, &key, &call.actor()).await?;
     Ok(one(&json!({ "route": route, "key": key, "unblocked": waiting })))
 }
 
 /// Gives up the head that the caller saw: another one may stand there by now, and nobody gave that up.
 pub(crate) async fn skip_head(call: Call) -> Answer {
     let ((route, key), seen) = (key(&call), call.given.text("head").unwrap_or_default());
-    let desk = call.desk().await?;
-    let blocked = desk.blocked_keys(Some(&route), None, KEYS_MAX).await?;
+    let admin = call.admin().await?;
+    let blocked = admin.blocked_keys(Some(&route), None, KEYS_MAX).await?;
     let head =
         blocked.into_iter().find(|row| row.key == key).ok_or_else(|| Problem::no_such("blocked key", &key, "keys"))?;
     if head.head_id != seen {
         let detail = format!("the head of key {key:?} is event {:?} now", head.head_id);
-        return Err(Problem::new(StatusCode::CONFLICT, "http.conflict", detail).hint("look again, then decide"));
+        return Err(
+            Problem::new(StatusCode::CONFLICT, "http.conflict", detail).hint("read the current state, then decide")
+        );
     }
     if !call.given.flag("dry_run") {
-        desk.skip_head(&route, &key, &call.actor()).await?;
+        admin.skip_head(&route, &key, &call.actor()).await?;
     }
     Ok(one(&json!({ "route": route, "key": key, "skipped": head.head_id, "waiting": head.waiting })))
 }
@@ -65,43 +95,73 @@ fn key(call: &Call) -> (String, String) {
 }
 
 pub(crate) async fn discard(call: Call) -> Answer {
-    let desk = call.desk().await?;
-    call.check_route(&*desk).await?;
+    let admin = call.admin().await?;
+    call.check_route(&*admin).await?;
     let which = call.selection();
-    let preview = desk.discard_dead(&which, true, &call.actor()).await?;
+    let preview = admin.discard_dead(&which, true, &call.actor()).await?;
     if call.given.flag("dry_run") {
         return Ok(one(&preview));
     }
-    call.confirmed(preview.deliveries)?;
-    Ok(one(&desk.discard_dead(&which, false, &call.actor()).await?))
+    call.confirmed(preview.deliveries, "deliveries")?;
+    Ok(one(&admin.discard_dead(&which, false, &call.actor()).await?))
+}
+
+pub(crate) async fn erase(call: Call) -> Answer {
+    let (key, undelivered) = (call.given.owned("key").unwrap_or_default(), call.given.flag("undelivered"));
+    let (admin, actor) = (call.admin().await?, call.actor());
+    let preview = admin.erase_payloads(&key, undelivered, true, &actor).await?;
+    if call.given.flag("dry_run") {
+        return Ok(one(&preview));
+    }
+    call.confirmed(preview.events, "payloads")?;
+    Ok(one(&admin.erase_payloads(&key, undelivered, false, &actor).await?))
 }
 
 pub(crate) async fn forget_inbox(call: Call) -> Answer {
     let (consumer, id) = (call.given.text("consumer").unwrap_or_default(), call.given.text("id").unwrap_or_default());
-    let forgotten = call.desk().await?.forget_inbox(consumer, id, &call.actor()).await?;
+    let forgotten = call.admin().await?.forget_inbox(consumer, id, &call.actor()).await?;
     Ok(one(&json!({ "consumer": consumer, "id": id, "forgotten": forgotten })))
 }
 
 pub(crate) async fn make_token(call: Call) -> Answer {
-    let token = token::fresh()
-        .map_err(|error| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "http.store", error.to_string()))?;
-    let (name, role) = (call.given.owned("name").unwrap_or_default(), call.given.role("role"));
-    let Some(role) = role.filter(|_| postroom_core::valid_name(&name)) else {
-        return Err(Problem::parameter("name", "cannot be a name", "use lower-case letters, digits, `-`, `_` and `.`"));
+    let name = call.given.owned("name").unwrap_or_default();
+    let role = call.given.role("role").unwrap_or(Role::Viewer);
+    let scope = Scope { routes: call.given.texts("routes"), tenant: call.given.owned("only_tenant") };
+    token::check(&name, role, &scope).map_err(|(why, hint)| Problem::parameter("name", why, hint))?;
+    let after = match call.given.text("expires") {
+        Some("never") => None,
+        _ => Some(call.given.duration("expires").unwrap_or(token::EXPIRES_AFTER)),
     };
-    let Ok(expires_at) = call.given.duration("expires").map(|after| Timestamp::now().checked_add(after)).transpose()
-    else {
-        return Err(Problem::parameter("expires", "is further away than any calendar goes", "leave it out for never"));
+    let Ok(expires_at) = after.map(|after| Timestamp::now().checked_add(after)).transpose() else {
+        return Err(Problem::parameter("expires", "is too far in the future", "use `never`"));
     };
-    let new = NewToken { name, role, expires_at, hash: token::hash(&token) };
-    let row = call.desk().await?.add_token(&new, &call.actor()).await?;
+    let secret = secret()?;
+    let new = NewToken { name, role, expires_at, scope, hash: token::hash(&secret) };
+    let row = call.admin().await?.add_token(&new, &call.actor()).await?;
+    Ok(with_secret(&row, &secret))
+}
+
+pub(crate) async fn rotate_token(call: Call) -> Answer {
+    let name = call.given.owned("name").unwrap_or_default();
+    let keep = call.given.duration("keep").unwrap_or(token::KEPT_AFTER_ROTATION);
+    let secret = secret()?;
+    let row = call.admin().await?.rotate_token(&name, &token::hash(&secret), keep, &call.actor()).await?;
+    Ok(with_secret(&row, &secret))
+}
+
+fn secret() -> Result<String, Problem> {
+    token::fresh().map_err(|error| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "http.store", error.to_string()))
+}
+
+/// The one answer that shows a secret.
+fn with_secret(row: &TokenRow, secret: &str) -> Response {
     let mut body = json!(row);
-    body["token"] = json!(token);
-    Ok((StatusCode::CREATED, Json(body)).into_response())
+    body["token"] = json!(secret);
+    (StatusCode::CREATED, Json(body)).into_response()
 }
 
 pub(crate) async fn revoke_token(call: Call) -> Answer {
     let name = call.given.owned("name").unwrap_or_default();
-    call.desk().await?.revoke_token(&name, &call.actor()).await?;
+    call.admin().await?.revoke_token(&name, &call.actor()).await?;
     Ok(one(&json!({ "name": name, "revoked": true })))
 }

@@ -3,8 +3,8 @@
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
-use postroom_core::view::{ReplayKind, ReplayState};
-use postroom_core::{ReplayChange, ReplayOrder};
+use postroom_admin::view::{ReplayKind, ReplayState};
+use postroom_admin::{ReplayChange, ReplayOrder};
 use serde_json::json;
 
 use crate::http::call::{Call, one};
@@ -14,12 +14,12 @@ type Answer = Result<Response, Problem>;
 
 pub(crate) async fn list(call: Call) -> Answer {
     let state = call.given.text("state").and_then(ReplayState::parse);
-    Ok(one(&call.desk().await?.replays(state, call.limit()).await?))
+    Ok(one(&call.admin().await?.replays(state, call.limit()).await?))
 }
 
 pub(crate) async fn show(call: Call) -> Answer {
     let id = call.given.text("id").unwrap_or_default();
-    let row = call.desk().await?.replay(id).await?;
+    let row = call.admin().await?.replay(id).await?;
     row.map(|row| one(&row)).ok_or_else(|| Problem::no_such("replay", id, "replays"))
 }
 
@@ -33,10 +33,10 @@ pub(crate) async fn dead(call: Call) -> Answer {
 
 /// Counts; and begins, if that is what the caller expects.
 async fn begin(call: &Call, what: ReplayKind) -> Answer {
-    let desk = call.desk().await?;
-    call.check_route(&*desk).await?;
+    let admin = call.admin().await?;
+    call.check_route(&*admin).await?;
     let (which, window) = (call.selection(), call.config().retention.inbox);
-    let preview = desk.preview_replay(what, &which, window).await?;
+    let preview = admin.preview_replay(what, &which, window).await?;
     if call.given.flag("dry_run") {
         return Ok(one(&preview));
     }
@@ -47,12 +47,12 @@ async fn begin(call: &Call, what: ReplayKind) -> Answer {
             preview.older_than_inbox, preview.deliveries
         );
         return Err(Problem::new(StatusCode::CONFLICT, "http.older_than_inbox", detail)
-            .hint("narrow it with `from`, or send `\"allow_duplicates\": true`"));
+            .hint("narrow the selection with `from`, or send `\"allow_duplicates\": true`"));
     }
-    call.confirmed(preview.deliveries)?;
+    call.confirmed(preview.deliveries, "deliveries")?;
     let rate = call.given.rate("rate");
     let order = ReplayOrder { what, which, rate, allow_duplicates, total: preview.deliveries };
-    let row = desk.start_replay(&order, &call.actor()).await?;
+    let row = admin.start_replay(&order, &call.actor()).await?;
     Ok((StatusCode::CREATED, Json(row)).into_response())
 }
 
@@ -70,6 +70,6 @@ pub(crate) async fn cancel(call: Call) -> Answer {
 
 async fn change(call: &Call, change: ReplayChange) -> Answer {
     let id = call.given.text("id").unwrap_or_default();
-    let changed = call.desk().await?.change_replay(id, change, &call.actor()).await?;
+    let changed = call.admin().await?.change_replay(id, change, &call.actor()).await?;
     Ok(one(&json!({ "id": id, "state": change.to().as_str(), "changed": changed })))
 }

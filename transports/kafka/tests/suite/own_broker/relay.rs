@@ -4,10 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use postroom_admin::{Inspect as _, Operate};
 use postroom_conformance::transports::until;
-use postroom_core::{BreakerPolicy, Desk, Event, RouteDefinition, Start};
-use postroom_memory::Memory;
-use postroom_relay::{Relay, RelayOptions, RouteRun};
+use postroom_core::{BreakerPolicy, Event, RouteSpec, StartFrom};
+use postroom_memory::MemoryStore;
+use postroom_relay::{Relay, RelayOptions, Route};
 use tokio::sync::oneshot;
 
 use super::Broker;
@@ -17,12 +18,12 @@ use crate::suite::threads::{Turn, kafka};
 const KEYS: usize = 7;
 
 /// So many more events, spread over the keys.
-async fn append(store: &Memory, numbers: std::ops::Range<usize>) {
+async fn append(store: &MemoryStore, numbers: std::ops::Range<usize>) {
     let event = |n: usize| Event::new("parcel.sent").id(format!("{n:06}")).key(format!("k{}", n % KEYS));
-    Desk::append(store, &numbers.map(event).collect::<Vec<_>>()).await.expect("appended");
+    Operate::append(store, &numbers.map(event).collect::<Vec<_>>()).await.expect("appended");
 }
 
-async fn delivered(store: &Memory) -> u64 {
+async fn delivered(store: &MemoryStore) -> u64 {
     store.routes().await.expect("routes")[0].status.delivered
 }
 
@@ -49,14 +50,15 @@ async fn every_key_stays_in_order_while_the_broker_crashes_and_falls_silent() {
     broker.is_up().await;
     let cluster = Cluster::of(&broker.server.site);
     let topic = cluster.topic(3, &[]).await;
-    let store = Memory::new();
-    let route = RouteDefinition::new("parcels").starting(Start::Beginning);
+    let store = MemoryStore::new();
+    let route = RouteSpec::new("parcels").start_from(StartFrom::Beginning);
     store.register(std::slice::from_ref(&route)).await.expect("registered");
     let transport = kafka(&cluster.brokers, &topic, Duration::from_secs(2));
-    let mut run = RouteRun::new(store.clone(), route, transport);
     let cooldown = Duration::from_millis(200);
-    run.breaker = BreakerPolicy { cooldown, cooldown_max: cooldown, ..BreakerPolicy::default() };
-    let relay = Relay::new(RelayOptions { retention: None, ..RelayOptions::default() }).serve(run);
+    let breaker = BreakerPolicy::default().cooldown(cooldown).cooldown_max(cooldown);
+    let relay = Relay::new(store.clone())
+        .options(RelayOptions::default().retention(None))
+        .route(Route::from_spec(route).breaker(breaker).to(transport));
     let (stop, stopped) = oneshot::channel::<()>();
     let running = tokio::spawn(relay.run(async {
         let _ = stopped.await;
@@ -66,7 +68,7 @@ async fn every_key_stays_in_order_while_the_broker_crashes_and_falls_silent() {
     until("the first to be delivered", async || delivered(&store).await >= 200).await;
     broker.work(|broker| broker.server.signal(Signal::SIGSTOP)).await;
     append(&store, 1000..2000).await;
-    let outage = async || store.routes().await.expect("routes")[0].status.note.clone();
+    let outage = async || store.routes().await.expect("routes")[0].status.message.clone();
     until("the silence to be noticed", async || outage().await.contains("kafka.timeout")).await;
     broker.work(|broker| broker.server.signal(Signal::SIGCONT)).await;
     until("it to go on", async || delivered(&store).await >= 1500).await;

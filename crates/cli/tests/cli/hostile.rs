@@ -1,0 +1,8 @@
+//! Attacks on a running program from outside: by networks, neighbours on the machine, producers and handlers.
+
+mod database;
+mod files;
+mod handler;
+mod network;
+mod terminal;
+mod webhook;

@@ -1,0 +1,1 @@
+update {schema}.adopted_meta set value = '2' where name = 'schema_version';
