@@ -6,6 +6,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -13,8 +14,10 @@ use tempfile::TempDir;
 use crate::binary::postroom;
 use crate::journal::Journal;
 use crate::running::Running;
-use crate::wait::until;
+use crate::wait::{until, within};
 
+/// How long a command may be refused by a busy database.
+const PATIENCE: Duration = Duration::from_mins(2);
 /// How many logs, and how many lines of each, a failed test shows.
 const RELAYS_SHOWN: usize = 4;
 const LINES_SHOWN: usize = 12;
@@ -113,15 +116,33 @@ impl World {
     }
 
     /// Runs it; it must work. Gives back what it printed.
+    ///
+    /// Commands give a database two seconds. On a busy machine that can be too little, so one that says so is run again.
     pub fn ok(&self, args: &[&str]) -> String {
-        let said = self.run(args);
-        assert_eq!(said.code, 0, "{args:?}: {}", said.stderr);
-        said.stdout
+        const NOT_REACHABLE: i32 = 3;
+        let since = Instant::now();
+        loop {
+            let said = self.run(args);
+            if said.code != NOT_REACHABLE || since.elapsed() > PATIENCE {
+                assert_eq!(said.code, 0, "{args:?}: {}", said.stderr);
+                return said.stdout;
+            }
+        }
     }
 
     /// The JSON it prints.
     pub fn json(&self, args: &[&str]) -> Value {
         serde_json::from_str(&self.ok(&[args, &["-o", "json"]].concat())).unwrap()
+    }
+
+    /// What `status` says, once the store has answered in time: what it does not know is null.
+    pub fn status(&self) -> Value {
+        let known = || {
+            let status = self.json(&["status"]);
+            let known = status["routes"].as_array().unwrap().iter().all(|route| !route["delivered"].is_null());
+            known.then_some(status)
+        };
+        within(PATIENCE, "the store answers status in time", known).0
     }
 
     /// What `status` says of one route.

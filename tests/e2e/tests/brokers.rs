@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_mins(10);
 
 /// How many each route has delivered, in the order of [`ROUTES`].
 fn delivered(world: &World) -> [u64; 5] {
-    let status = world.json(&["status"]);
+    let status = world.status();
     let routes = status["routes"].as_array().unwrap();
     ROUTES.map(|name| routes.iter().find(|r| r["route"] == name).map_or(0, |r| r["delivered"].as_u64().unwrap()))
 }

@@ -138,7 +138,7 @@ impl Soak<'_> {
     fn until(&mut self, what: &str, so: impl Fn(&[Value]) -> bool) {
         let since = Instant::now();
         loop {
-            let status = self.world.json(&["status"]);
+            let status = self.world.status();
             let routes = status["routes"].as_array().unwrap();
             if self.sampled.elapsed() >= self.form.sample {
                 self.samples.look(&self.relays, routes.iter().map(late).fold(0.0, f64::max));

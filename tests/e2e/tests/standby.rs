@@ -24,7 +24,7 @@ fn delivers(world: &World, relay: u32, most: Duration) -> Duration {
 
 /// How many lanes each live relay holds, by name.
 fn holders(world: &World) -> Vec<(String, u64)> {
-    let status = world.json(&["status"]);
+    let status = world.status();
     let relays = status["relays"].as_array().unwrap().iter().filter(|r| r["alive"] == true);
     let mut held: Vec<_> =
         relays.map(|r| (r["relay"].as_str().unwrap().to_owned(), r["lanes"].as_u64().unwrap())).collect();

@@ -48,13 +48,15 @@ async fn a_hundred_thousand_dead_letters_are_sorted_into_groups_while_somebody_w
     let dead = "insert into postroom.delivery (route, lane, seq, state, code, error, since) \
          select 'r', n % 16, n, 'dead', 'code.' || n % 2, 'no template for order-' || n, now() \
          from generate_series(1, 300000, 3) n";
+    let making = Instant::now();
     for sql in [log, dead] {
         bench.sql(sql).await;
     }
-    let began = Instant::now();
+    let (making, began) = (making.elapsed(), Instant::now());
     let groups = bench.store.admin().dead_groups(&Selection::default(), 100).await.unwrap();
-    // An API gives up after two seconds; a busy machine may take a little longer.
-    assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
+    // An API gives up after two seconds, in which a machine without other work makes a third of these rows.
+    let asking = began.elapsed();
+    assert!(asking < making, "{asking:?} to sort what took {making:?} to make");
     assert_eq!((groups.len(), groups.iter().map(|group| group.count).sum::<u64>()), (2, 100_000));
     assert_eq!((groups[0].count, groups[0].types.len(), groups[0].types["order.0"]), (50_000, 5, 10_000));
 }
