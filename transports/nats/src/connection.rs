@@ -21,6 +21,8 @@ use crate::options::{CreateStream, NatsOptions};
 /// Most messages that wait for their acknowledgement. What the client holds back for us, and what it keeps of answers
 /// until we look, has room for that many: it throws answers away when it has not.
 pub(crate) const IN_FLIGHT_MAX: usize = 8192;
+/// What a marker says, to people who listen to everything.
+const MARKER: &str = "postroom";
 /// Most consumers of a stream that are looked through; they come in pages.
 const CONSUMERS_READ_MAX: usize = 1000;
 
@@ -29,7 +31,9 @@ const CONSUMERS_READ_MAX: usize = 1000;
 pub(crate) struct Connection {
     client: Client,
     jetstream: Context,
+    /// Acknowledgements of JetStream. With core NATS it is full for good, see [`Connection::mark`].
     answers: Subscriber,
+    acknowledged: bool,
     events: mpsc::UnboundedReceiver<Event>,
     /// Answers go to this with a number behind it.
     inbox: String,
@@ -42,6 +46,8 @@ pub(crate) struct Connection {
 pub(crate) enum ConnectionEvent {
     /// Answer to the message of this number.
     Answer(u64, async_nats::Message),
+    /// The server has handled everything that was sent before the last marker, and refused none of it.
+    Marked,
     /// The connection ended.
     Over(Failure),
 }
@@ -93,7 +99,7 @@ impl Connection {
             // A dropped client that is stuck in a write sees only by its pings that it is.
             .ping_interval(options.timeout)
             .client_capacity(IN_FLIGHT_MAX)
-            .subscription_capacity(IN_FLIGHT_MAX + 1)
+            .subscription_capacity(if options.jetstream { IN_FLIGHT_MAX + 1 } else { 1 })
             .event_callback(move |event| {
                 // Nobody listens any more: the connection was dropped.
                 let _ = told.send(event);
@@ -110,7 +116,12 @@ impl Connection {
         let inbox = client.new_inbox();
         let answers = client.subscribe(format!("{inbox}.*")).await.map_err(|_| failures::disconnected(&server))?;
         let jetstream = ContextBuilder::new().timeout(options.timeout).build(client.clone());
-        Ok(Self { client, jetstream, answers, events, inbox, server })
+        let connection = Self { client, jetstream, answers, acknowledged: options.jetstream, events, inbox, server };
+        if !connection.acknowledged {
+            // Fills the subscription; from now on every marker overflows it.
+            connection.mark().await;
+        }
+        Ok(connection)
     }
 
     /// What the server says of itself.
@@ -184,9 +195,13 @@ impl Connection {
 
     /// Sends a marker to ourselves. A server handles what comes over one connection in order: when the marker is back, it has
     /// taken everything before it.
-    pub(crate) async fn mark(&self, number: u64, marker: &'static [u8]) {
+    ///
+    /// What the server refused it says beside the messages, in an event of the client, and nothing orders events and
+    /// messages of the client. So markers go to a subscription that has room for one message and is never read: the client
+    /// tells of each further one by an event, behind those of all refusals that came before.
+    pub(crate) async fn mark(&self) {
         // A connection that is lost says so by itself.
-        let _ = self.client.publish(format!("{}.{number}", self.inbox), marker.into()).await;
+        let _ = self.client.publish(format!("{}.0", self.inbox), MARKER.into()).await;
     }
 
     /// The next answer, or the end; answers that came before the end come first. May be cancelled and called again.
@@ -194,17 +209,26 @@ impl Connection {
         loop {
             tokio::select! {
                 biased;
-                answer = self.answers.next() => match answer {
+                answer = self.answers.next(), if self.acknowledged => match answer {
                     Some(answer) => if let Some(said) = self.numbered(answer) { return said },
                     None => return ConnectionEvent::Over(failures::disconnected(&self.server)),
                 },
-                failure = over(&mut self.events, &self.server) => return ConnectionEvent::Over(failure),
+                event = self.events.recv() => match event {
+                    Some(Event::SlowConsumer(_)) if !self.acknowledged => return ConnectionEvent::Marked,
+                    Some(event) => if let Some(failure) = failures::ending(&event, &self.server) {
+                        return ConnectionEvent::Over(failure);
+                    },
+                    None => return ConnectionEvent::Over(failures::disconnected(&self.server)),
+                },
             }
         }
     }
 
     /// The next answer, if one is there already.
     pub(crate) fn next_at_hand(&mut self) -> Option<ConnectionEvent> {
+        if !self.acknowledged {
+            return None;
+        }
         let answer = self.answers.next().now_or_never()??;
         self.numbered(answer)
     }

@@ -8,8 +8,8 @@
 //!                everything in hand: unavailable
 //! ```
 //!
-//! With core NATS nobody acknowledges. A marker to ourselves follows each batch; when it is back, the server has taken what
-//! was before it. What the server refused it says beside that, so a second marker gives its complaint time to be heard.
+//! With core NATS nobody acknowledges. A marker to ourselves follows what was sent, one at a time; when it is back, the server
+//! has taken what was before it.
 //!
 //! There is no task per event and no wait between two: messages are handed to the client one behind the other, and their
 //! answers come to one inbox by number.
@@ -35,9 +35,6 @@ use crate::{LOG, check, failures};
 
 /// How long the question whether the stream is still there may take once an acknowledgement is overdue.
 const LOOK_UP_MAX: Duration = Duration::from_secs(1);
-
-/// The two markers behind events that nobody acknowledges.
-const MARKERS: [&[u8]; 2] = [b"1", b"2"];
 
 /// Transport to a JetStream stream, or to a subject of core NATS.
 #[derive(Debug)]
@@ -123,11 +120,13 @@ struct Driver {
     queue: VecDeque<Ready>,
     window: Window,
     connection: Option<Connection>,
+    /// With core NATS: number of the last delivery before the marker that is on its way.
+    marker: Option<u64>,
 }
 
 impl Driver {
     fn new(shared: Arc<Shared>, batches: mpsc::UnboundedReceiver<Vec<Ready>>) -> Self {
-        Self { shared, batches, queue: VecDeque::new(), window: Window::default(), connection: None }
+        Self { shared, batches, queue: VecDeque::new(), window: Window::default(), connection: None, marker: None }
     }
 
     async fn run(mut self) {
@@ -180,7 +179,6 @@ impl Driver {
         let Some(connection) = &self.connection else { return };
         let until = Instant::now() + self.shared.options.timeout;
         let jetstream = self.shared.options.jetstream;
-        let before = self.window.next_number();
         while self.window.len() < IN_FLIGHT_MAX
             && let Some(Ready { outbound, message }) = self.queue.pop_front()
         {
@@ -206,21 +204,27 @@ impl Driver {
                 }
             }
         }
-        let next = self.window.next_number();
-        if !jetstream && next > before {
-            // Not in time is found out by the loop.
-            let _ = timeout_at(until, connection.mark(next - 1, MARKERS[0])).await;
+        if !jetstream {
+            self.mark().await;
         }
+    }
+
+    /// Sends a marker behind all that is on its way, unless one is on its way itself.
+    async fn mark(&mut self) {
+        let (Some(connection), None, Some((until, _))) = (&self.connection, self.marker, self.window.oldest()) else {
+            return;
+        };
+        self.marker = self.window.next_number().checked_sub(1);
+        // Not in time is found out by the loop.
+        let _ = timeout_at(until, connection.mark()).await;
     }
 
     async fn hear(&mut self, said: ConnectionEvent) {
         let mut said = Some(said);
         while let Some(now) = said {
             match now {
-                ConnectionEvent::Answer(number, answer) if self.shared.options.jetstream => {
-                    self.settle(number, &answer);
-                }
-                ConnectionEvent::Answer(number, marker) => self.marked(number, &marker).await,
+                ConnectionEvent::Answer(number, answer) => self.settle(number, &answer),
+                ConnectionEvent::Marked => self.marked().await,
                 ConnectionEvent::Over(failure) => return self.give_up(&failure),
             }
             said = self.connection.as_mut().and_then(Connection::next_at_hand);
@@ -235,18 +239,14 @@ impl Driver {
         }
     }
 
-    /// A marker is back: the first is followed by the second, which settles what was before it.
-    async fn marked(&mut self, number: u64, marker: &async_nats::Message) {
-        let Some(connection) = &self.connection else { return };
-        if *marker.payload == *MARKERS[0] {
-            // Not in time is found out by the loop.
-            let _ = timeout(self.shared.options.timeout, connection.mark(number, MARKERS[1])).await;
-            return;
-        }
+    /// The marker is back, which settles what was before it; the next one follows what was sent since.
+    async fn marked(&mut self) {
+        let (Some(connection), Some(number)) = (&self.connection, self.marker.take()) else { return };
         let receipt = failures::taken(&connection.server);
         for outbound in self.window.take_through(number) {
             outbound.report(Ok(receipt.clone()));
         }
+        self.mark().await;
     }
 
     /// An acknowledgement is overdue. A stream that was deleted is the one reason that can be found out.
@@ -267,9 +267,7 @@ impl Driver {
         while let Some(ConnectionEvent::Answer(number, answer)) =
             self.connection.as_mut().and_then(Connection::next_at_hand)
         {
-            if self.shared.options.jetstream {
-                self.settle(number, &answer);
-            }
+            self.settle(number, &answer);
         }
         self.give_up(&failure);
     }
@@ -277,6 +275,7 @@ impl Driver {
     /// Ends the connection, and with it everything in hand.
     fn give_up(&mut self, failure: &Failure) {
         let in_hand = self.window.len() + self.queue.len();
+        self.marker = None;
         if self.connection.take().is_some() && failure.code != "nats.closed" {
             tracing::warn!(
                 target: LOG, route = self.shared.route, code = &*failure.code, error = failure.error, in_hand,
