@@ -129,7 +129,7 @@ pub(crate) fn chosen<'c>(config: &'c Config, names: &[String]) -> Result<Vec<&'c
 }
 
 /// The problem that no route is configured: after `postroom adopt`, nobody has chosen a destination yet.
-fn no_route(config: &Config) -> Problem {
+pub fn no_route(config: &Config) -> Problem {
     let hint = match config.stores.iter().find(|store| store.adopts()) {
         Some(store) => format!(
             "choose a destination for the adopted table of store `{}`: remove the comment signs of [[route]], of its name and \

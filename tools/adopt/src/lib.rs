@@ -9,7 +9,7 @@ mod toml;
 use std::time::Duration;
 
 use postroom_adopted::Mapping;
-use postroom_adopted::mapping::TableName;
+use postroom_adopted::mapping::{ColumnPath, TableName};
 use postroom_adopted::survey::{self, Survey};
 use postroom_core::StoreError;
 use serde::Serialize;
@@ -20,7 +20,7 @@ use postroom_server::stores;
 pub use crate::guess::{Confidence, Guessed, Missing, Value};
 pub use postroom_adopted::survey::{Advice, Head, Rehearsal, Session, Watched};
 
-use crate::guess::Guess;
+use crate::guess::{GivenState, Guess, StateColumn};
 
 /// Request to inspect a table.
 #[derive(Debug, Clone)]
@@ -113,8 +113,9 @@ pub async fn adopt(sources: &Sources, asked: &Asked) -> Result<Adoption, AdoptEr
     let executor = stores::executor(store).await?;
     let mut survey = survey::survey(&executor, &table).await?;
     sample::add(executor.as_ref(), &mut survey.facts).await?;
-    let mut guess = guess::guess(&survey.facts);
-    for (key, text) in &asked.set {
+    let told = told(&asked.set)?;
+    let mut guess = guess::guess(&survey.facts, &told);
+    for (key, text) in asked.set.iter().filter(|(key, _)| key != "state") {
         if key == "table" {
             return Err(wrong("`--set table` is not possible", "name the table: `postroom adopt TABLE`"));
         }
@@ -148,6 +149,32 @@ pub async fn adopt(sources: &Sources, asked: &Asked) -> Result<Adoption, AdoptEr
         dry_run,
         dry_run_failed,
     })
+}
+
+/// What was said of a row's state.
+fn told(set: &[(String, String)]) -> Result<GivenState, AdoptError> {
+    let said = |wanted: &str| set.iter().rev().find(|(key, _)| key == wanted).map(|(_, text)| text.as_str());
+    let pending = said("state.pending").map(str::to_owned);
+    let by = match (said("state"), said("state.word")) {
+        (Some("presence"), None) => StateColumn::Presence,
+        (Some("presence"), Some(_)) => {
+            let message = "`--set state=presence` says that nothing but being there tells a row's state, and `--set state.word` that a word does";
+            return Err(wrong(message, "give one of them"));
+        }
+        (Some(other), _) => {
+            let hint =
+                "write state=presence, or one of state.word, state.stamp and state.flag with the name of a column";
+            return Err(wrong(format!("`--set state={other}` says nothing that a table can have"), hint));
+        }
+        (None, Some(path)) => match ColumnPath::parse(path) {
+            Ok(path) => StateColumn::Word(path),
+            Err(error) => {
+                return Err(wrong(format!("`--set state.word={path}`: {error}"), "write COLUMN or COLUMN.KEY"));
+            }
+        },
+        (None, None) => StateColumn::Nothing,
+    };
+    Ok(GivenState { by, pending })
 }
 
 /// The mapping as the configuration reads it. Other keys of the store stay as they are.

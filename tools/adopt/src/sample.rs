@@ -47,16 +47,18 @@ pub(crate) async fn add(executor: &dyn SqlExecutor, facts: &mut Facts) -> Result
     Ok(())
 }
 
-/// Some rows from either end of the table.
+/// Some rows from either end of the table, each once.
 fn ends(facts: &Facts, select: &str, condition: &str, rows: usize) -> String {
     let table = facts.table.quoted();
-    let front = format!("select * from (select {select} from {table}{condition} limit {rows}) f");
+    let front = |select: &str| format!("select * from (select {select} from {table}{condition} limit {rows}) f");
     match facts.keys.first().map(Vec::as_slice) {
         Some([key]) => {
-            let back = format!("select {select} from {table}{condition} order by {} desc limit {rows}", key.quoted());
-            format!("{front} union all select * from ({back}) b")
+            let key = key.quoted();
+            let select = format!("{key} as k, {select}");
+            let back = format!("select {select} from {table}{condition} order by {key} desc limit {rows}");
+            format!("{} union select * from ({back}) b", front(&select))
         }
-        _ => front,
+        _ => front(select),
     }
 }
 
@@ -88,7 +90,7 @@ async fn words(
 async fn members(executor: &dyn SqlExecutor, facts: &Facts, column: &Fact) -> Result<Vec<Member>, StoreError> {
     let cast = as_text(facts.dialect, &column.name);
     let condition = format!(" where length({cast}) <= {OBJECT_CHARS_MAX}");
-    let text = ends(facts, &format!("{cast} as o"), &condition, OBJECT_ROWS);
+    let text = format!("select o from ({}) s", ends(facts, &format!("{cast} as o"), &condition, OBJECT_ROWS));
     let found = executor.look("adopt", vec![Statement::new(text)]).await?.into_iter().next().unwrap_or_default();
     let texts = found.into_iter().filter_map(|row| row.into_iter().next().flatten());
     Ok(keys(texts))
@@ -101,28 +103,49 @@ fn as_text(dialect: Dialect, name: &Name) -> String {
     }
 }
 
-/// The keys of those texts that are objects. Only words of a state are kept of what stands there.
+/// What is found of one key.
+#[derive(Default)]
+struct KeySample {
+    objects: u64,
+    words: BTreeMap<String, u64>,
+    other_than_text: bool,
+}
+
+/// The keys of those texts that are objects. Only values that may be a state are kept of what stands there.
 fn keys(texts: impl Iterator<Item = String>) -> Vec<Member> {
-    let (mut objects, mut found) = (0_usize, BTreeMap::<String, (usize, BTreeMap<String, u64>)>::new());
+    let (mut objects, mut found) = (0_u64, BTreeMap::<String, KeySample>::new());
     for text in texts {
         let Ok(Value::Object(object)) = serde_json::from_str::<Value>(&text) else { continue };
         objects += 1;
         for (key, value) in object {
-            let state = names::state_prefix(&key).is_some();
-            let (count, words) = found.entry(key).or_default();
-            *count += 1;
-            if let Value::String(word) = value
-                && state
-            {
-                *words.entry(word).or_default() += 1;
-            }
+            let may_tell_state = may_tell_state(&key);
+            let seen = found.entry(key).or_default();
+            seen.objects += 1;
+            let word = match value {
+                _ if !may_tell_state => continue,
+                Value::String(word) => word,
+                Value::Bool(_) | Value::Number(_) => {
+                    seen.other_than_text = true;
+                    value.to_string()
+                }
+                Value::Null | Value::Array(_) | Value::Object(_) => continue,
+            };
+            *seen.words.entry(word).or_default() += 1;
         }
     }
-    let member = |(key, (count, words)): (String, (usize, BTreeMap<String, u64>))| {
-        let mut words: Vec<Word> = words.into_iter().map(|(text, rows)| Word { text, rows, stamped: 0 }).collect();
+    let member = |(key, seen): (String, KeySample)| {
+        let is_state =
+            seen.words.len() <= WORDS_MAX && seen.words.keys().all(|word| word.chars().count() <= WORD_CHARS_MAX);
+        let words = seen.words.into_iter().filter(|_| is_state);
+        let mut words: Vec<Word> = words.map(|(text, rows)| Word { text, rows, stamped: 0 }).collect();
         words.sort_by_key(|word| std::cmp::Reverse(word.rows));
-        words.truncate(WORDS_MAX);
-        Member { key, common: count * 2 >= objects, words }
+        Member {
+            key,
+            common: seen.objects * 2 >= objects,
+            lacking: objects - seen.objects,
+            words,
+            is_text: !seen.other_than_text,
+        }
     };
     found.into_iter().map(member).collect()
 }
@@ -130,6 +153,13 @@ fn keys(texts: impl Iterator<Item = String>) -> Vec<Member> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_with_many_values_is_no_state_and_none_of_them_is_kept() {
+        let found = keys((0..20).map(|n| format!(r#"{{"state":"Town {n}","processed":{}}}"#, n % 2 == 0)));
+        assert_eq!((found[1].key.as_str(), found[1].words.len()), ("state", 0));
+        assert_eq!((found[0].words[0].text.as_str(), found[0].words[0].rows, found[0].is_text), ("false", 10, false));
+    }
 
     #[test]
     fn objects_tell_their_keys_and_nothing_of_what_stands_there_but_words_of_a_state() {
@@ -142,7 +172,8 @@ mod tests {
         ];
         let found = keys(texts.iter().map(|text| (*text).to_owned()));
         assert_eq!((found[0].key.as_str(), found[0].common, found[0].words.len()), ("a", false, 0));
-        assert!(found[1].common);
+        assert!(found[1].common && found[1].is_text);
+        assert_eq!((found[0].lacking, found[1].lacking), (2, 0));
         assert_eq!(
             found[1].words.iter().map(|w| (w.text.as_str(), w.rows)).collect::<Vec<_>>(),
             [("sent", 2), ("pending", 1)]

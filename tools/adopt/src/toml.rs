@@ -48,7 +48,7 @@ pub(super) fn write(guess: &Guess, frame: &Frame) -> String {
     let _ = write!(text, "\n[store.{store}.mapping.state]\n");
     let mut state = of("state").peekable();
     if state.peek().is_none() {
-        text.push_str("# no column holds the state of a row: delivered rows are DELETED\n");
+        text.push_str("# a row that is there is to be sent, as you said: delivered rows are DELETED\n");
     }
     state.for_each(|guessed| line(&mut text, guessed));
     if frame.route {

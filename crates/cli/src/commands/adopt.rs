@@ -58,10 +58,13 @@ impl From<AdoptError> for Failed {
         };
         let problem = |missing: adopt::Missing| Problem {
             message: format!("{table} shows no `{}`: {}", missing.key, missing.what),
-            hint: format!(
-                "looked for {}; say which it is with --set {}=…; the table has {columns}",
-                missing.looked_for, missing.key
-            ),
+            hint: match &missing.tell {
+                Some(tell) => format!("looked for {}; {tell}; the table has {columns}", missing.looked_for),
+                None => format!(
+                    "looked for {}; say which it is with --set {}=…; the table has {columns}",
+                    missing.looked_for, missing.key
+                ),
+            },
         };
         Self::several(Exit::Usage, missing.into_iter().map(problem).collect())
     }

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use postroom_core::Level;
 use postroom_server::config;
 use postroom_server::preflight;
+use postroom_server::relay::no_route;
 use serde_json::json;
 
 use crate::app::App;
@@ -89,8 +90,7 @@ fn init(app: &App) -> Outcome {
 async fn check(app: &App, online: bool) -> Outcome {
     let config = app.config_with_stores()?;
     if config.routes.is_empty() {
-        let hint = "add a [[route]]; `postroom config init` shows how. A program that registers its own routes needs none here";
-        return Err(Failed::new(Exit::Usage, "no route is configured, so a relay would deliver nothing", hint));
+        return Err(Failed::several(Exit::Usage, vec![no_route(&config).into()]));
     }
     let found = if online { preflight::check(&config).await } else { preflight::warnings(&config) };
     let works = found.iter().all(|found| found.level != Level::Problem);

@@ -37,7 +37,10 @@ const ON_POSTGRES: &[Foreign] = &[
                  insert into outboxevent (aggregatetype, aggregateid, type, payload) \
                  values ('order', 'o-1', 'OrderPlaced', '{}'), ('order', 'o-2', 'OrderPlaced', '{}')",
         said: &["delivered rows are DELETED", "no column tells the order"],
-        printed: &["aggregate_id = \"aggregateid\"", "# no column holds the state of a row: delivered rows are DELETED"],
+        printed: &[
+            "aggregate_id = \"aggregateid\"",
+            "# a row that is there is to be sent, as you said: delivered rows are DELETED",
+        ],
         delivered: "select count(*) = 0 from outboxevent",
     },
     Foreign {
@@ -130,6 +133,20 @@ const ON_SQLITE: &[Foreign] = &[
     },
 ];
 
+/// Adopts a table; where nothing tells the state of a row, only once somebody has said that rows are deleted.
+fn adopt(foreign: &Foreign, run: impl Fn(&[&str]) -> ProgramOutput) -> ProgramOutput {
+    let args = ["adopt", foreign.table, "--watch", "0s"];
+    if !foreign.said.contains(&"delivered rows are DELETED") {
+        return run(&args);
+    }
+    let refused = run(&args);
+    assert_eq!((refused.code, refused.stdout.as_str()), (2, ""), "{}", refused.stderr);
+    for text in ["shows no `state`", "add --set state=presence", "DELETES it once it is delivered"] {
+        assert!(refused.stderr.contains(text), "{text}\n{}", refused.stderr);
+    }
+    run(&[&args[..], &["--set", "state=presence"]].concat())
+}
+
 fn check(foreign: &Foreign, said: &ProgramOutput) {
     assert_eq!(said.code, 0, "{}: {}", foreign.table, said.stderr);
     for text in foreign.said {
@@ -179,7 +196,7 @@ fn what_is_printed_for_a_table_on_postgresql_delivers_its_rows() {
         shop.sql(foreign.create);
         shop.config(&shop.database.url(), "");
         let tables = shop.one("select count(*) from pg_class");
-        let said = shop.world.run(&["adopt", foreign.table, "--watch", "0s"]);
+        let said = adopt(foreign, |args| shop.world.run(args));
         check(foreign, &said);
         assert_eq!(shop.one("select count(*) from pg_class"), tables, "{} made something", foreign.table);
         shop.config(&shop.database.url(), &choose(&said.stdout, "file"));
@@ -206,7 +223,7 @@ fn what_is_printed_for_a_table_on_sqlite_delivers_its_rows() {
                 stderr: text(output.stderr),
             }
         };
-        let said = run(&["adopt", foreign.table, "--watch", "0s"]);
+        let said = adopt(foreign, run);
         check(foreign, &said);
         let chosen = choose(&said.stdout, "file");
         world.write("postroom.toml", &chosen.replace("${DATABASE_URL}", &url));
@@ -336,13 +353,75 @@ fn a_row_that_cannot_be_read_fails_the_dry_run_and_not_the_mapping() {
     shop.sql("insert into events (id, type, payload) values ('0', 'order.placed', 'no JSON')");
     let said = shop.world.run(&["adopt", "events", "--watch", "0s"]);
     assert_eq!(said.code, 7, "{}", said.stderr);
-    assert!(said.stderr.contains("dry run: FAILED"), "{}", said.stderr);
+    let column = "dry run: FAILED: column payload (text) cannot be read as state.word = payload.outbox_status says: ";
+    assert!(said.stderr.contains(column), "{}", said.stderr);
     assert!(!said.stderr.contains("relay run"), "a relay is not the next step: {}", said.stderr);
     assert!(said.stderr.contains("rows could not be compared"), "{}", said.stderr);
     shop.config(&shop.database.url(), &choose(&said.stdout, "file"));
     assert_eq!(relay(&shop.world), 2);
     let index = said.stderr.lines().find_map(|line| line.trim().strip_prefix("create it yourself: ")).unwrap();
     shop.sql(index);
+}
+
+/// 120 rows are finished, 3 are to be sent, and only a key inside a JSON column tells which.
+const INSIDE: &str = "insert into events (id, type, payload, meta) select n, 'order.placed', '{\"total\":1}', \
+     case when n <= 120 then '{\"status\":\"sent\"}' else '{\"status\":\"new\"}' end from";
+
+/// Nothing is printed that sends or deletes finished rows; what is said about the key makes a mapping that sends the others.
+fn a_state_inside_json(run: impl Fn(&[&str]) -> ProgramOutput) -> String {
+    let refused = run(&["adopt", "events", "--watch", "0s"]);
+    assert_eq!((refused.code, refused.stdout.as_str()), (2, ""), "{}", refused.stderr);
+    for text in [
+        "events shows no `state`: what tells a delivered row from one that is still to be sent",
+        "meta.status (\"sent\" in 120 rows, \"new\" in 3 rows; 123 rows looked at)",
+        "--set state.word=meta.status",
+        "--set state=presence",
+    ] {
+        assert!(refused.stderr.contains(text), "{text}\n{}", refused.stderr);
+    }
+    let odd = run(&["adopt", "events", "--watch", "0s", "--set", "state=gone"]);
+    assert!(odd.code == 2 && odd.stderr.contains("write state=presence"), "{}", odd.stderr);
+    let said = run(&["adopt", "events", "--watch", "0s", "--set", "state.word=meta.status"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert!(said.stderr.contains("dry run: 3 rows due"), "{}", said.stderr);
+    for text in ["word = \"meta.status\"", "pending = \"new\"", "done = \"sent\""] {
+        assert!(said.stdout.contains(text), "{text}\n{}", said.stdout);
+    }
+    choose(&said.stdout, "file")
+}
+
+#[test]
+fn a_state_inside_a_json_column_is_asked_for_and_finished_rows_are_neither_sent_nor_deleted_on_postgresql() {
+    let shop = Shop::bare();
+    shop.sql(&format!(
+        "create table events (id int primary key, type text not null, payload jsonb not null, meta jsonb not null);
+         {} generate_series(1, 123) n",
+        INSIDE
+            .replace("case when", "(case when")
+            .replace(" end from", " end)::jsonb from")
+            .replace("'{\"total\":1}'", "'{\"total\":1}'::jsonb")
+    ));
+    let chosen = a_state_inside_json(|args| shop.world.run(args));
+    shop.config(&shop.database.url(), &chosen);
+    assert_eq!(relay(&shop.world), 3);
+    assert_eq!(shop.one("select count(*) from events where meta ->> 'status' = 'sent'"), "123");
+}
+
+#[test]
+fn a_state_inside_a_json_column_is_asked_for_and_finished_rows_are_neither_sent_nor_deleted_on_sqlite() {
+    let world = World::bare();
+    let store = format!("[store.main]\nurl = \"sqlite://{}\"\n", world.path("shop.db").display());
+    world.write("postroom.toml", &store);
+    sql(
+        &world,
+        "create table events (id integer primary key, type text not null, payload text not null, meta text not null)",
+    );
+    sql(&world, &format!("{} {INSIDE} n", numbers(123)));
+    let chosen = a_state_inside_json(|args| world.run(args));
+    world.write("postroom.toml", &(store + &chosen));
+    assert_eq!(relay(&world), 3);
+    let sent = "select cast(count(*) as text) from events where json_extract(meta, '$.status') = 'sent'";
+    assert_eq!(sql(&world, sent), ["123"]);
 }
 
 #[test]
@@ -444,6 +523,10 @@ fn nothing_is_sent_before_somebody_has_chosen_a_destination() {
         );
     }
     assert_eq!(unsent(&world), ["180"]);
+    let checked = world.run(&["config", "check"]);
+    assert_eq!(checked.code, 2, "{}", checked.stderr);
+    let hint = "hint: choose a destination for the adopted table of store `main`";
+    assert!(checked.stderr.contains(hint) && !checked.stderr.contains("config init"), "{}", checked.stderr);
     for destination in DESTINATIONS {
         world.write("postroom.toml", &(store.clone() + &choose(&said.stdout, destination)));
         assert_eq!(world.ok(&["config", "check"]), "postroom.toml is fine: 1 store, 1 route\n", "{destination}");

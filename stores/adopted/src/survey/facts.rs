@@ -60,8 +60,12 @@ pub struct Member {
     pub key: String,
     /// Whether at least half of the sampled objects have it.
     pub common: bool,
-    /// The words there, for a key that may tell a state; most frequent first.
+    /// How many of the sampled objects lack it.
+    pub lacking: u64,
+    /// The values there, for a key that may tell a state and has few of them; most frequent first.
     pub words: Vec<Word>,
+    /// Whether those values are texts, and no numbers, flags or times.
+    pub is_text: bool,
 }
 
 /// An index.

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::de::IgnoredAny;
 
 use crate::executor::{Dialect, SqlExecutor, Statement};
-use crate::mapping::Mapping;
+use crate::mapping::{ColumnPath, Mapping, State};
 use crate::source::Due;
 use crate::sql::{Takes, Writer};
 use crate::store::{Adopted, checked, clock};
@@ -19,6 +19,8 @@ const POLL_ROWS: usize = 100;
 const SLOW: Duration = Duration::from_secs(1);
 /// How many due rows are counted.
 const COUNTED_MAX: usize = 10_000;
+/// How many rows are read to find the column that cannot be read.
+const BLAMED_ROWS: usize = 100_000;
 /// How many events are shown.
 const SHOWN: usize = 5;
 
@@ -81,11 +83,19 @@ pub async fn rehearse(
         statement.bind(mapping.table.to_string()).bind(clock()).bind("[]").bind(rows.to_string())
     };
     let count = format!("select cast(count(*) as text) from ({text}) due");
-    let counted = executor.look("adopt", vec![values(Statement::new(count), COUNTED_MAX)]).await?;
+    let counted = executor.look("adopt", vec![values(Statement::new(count), COUNTED_MAX)]).await;
+    let counted = match counted {
+        Ok(counted) => counted,
+        Err(error) => return Err(blamed(executor.as_ref(), &mapping, &writer, there, error).await),
+    };
     let counted = counted.first().and_then(|rows| rows.first()?.first()?.as_deref()?.parse().ok()).unwrap_or(0);
     let poll = || executor.look("adopt", vec![values(Statement::new(text.as_str()), POLL_ROWS)]);
     let began = Instant::now();
-    let mut rows = poll().await?;
+    let mut rows = match poll().await {
+        Ok(rows) => rows,
+        // A count reads no more of a row than tells whether it is due.
+        Err(error) => return Err(blamed(executor.as_ref(), &mapping, &writer, there, error).await),
+    };
     let mut took = began.elapsed();
     if took < SLOW {
         // A relay prepares the statement once: only the second time is what a poll takes.
@@ -105,6 +115,62 @@ pub async fn rehearse(
         not_json: due.iter().filter(not_json).count() as u64,
         first: due.into_iter().take(SHOWN).map(head).collect(),
     })
+}
+
+/// The error of a dry run with the column that cannot be read as the mapping says, if one alone fails in the same way: the
+/// server names the value's type, and no column.
+async fn blamed(
+    executor: &dyn SqlExecutor,
+    mapping: &Mapping,
+    writer: &Writer<'_>,
+    there: bool,
+    error: StoreError,
+) -> StoreError {
+    for (key, path, read) in converted(mapping, writer) {
+        let read = if there { read } else { without_ours(&read, writer) };
+        let table = mapping.table.quoted();
+        let alone =
+            format!("select cast(count(x) as text) from (select {read} as x from {table} t limit {BLAMED_ROWS}) y");
+        let Err(why) = executor.look("adopt", vec![Statement::new(alone)]).await else { continue };
+        if why.kind != error.kind {
+            continue;
+        }
+        let sql_type = writer.columns.get(&path.column).map_or("unknown", |column| column.sql_type.as_str());
+        let message = format!("column {} ({sql_type}) cannot be read as {key} = {path} says: {why}", path.column);
+        return StoreError::new(error.kind, error.operation, message).hint(error.hint);
+    }
+    error
+}
+
+/// What a poll reads otherwise than it stands in the table: keys inside JSON, and times.
+fn converted<'m>(mapping: &'m Mapping, writer: &Writer<'_>) -> Vec<(&'static str, &'m ColumnPath, String)> {
+    let event = &mapping.event;
+    let word = match &mapping.state {
+        State::Words { path, .. } => Some(path),
+        State::Stamp(_) | State::Flag(_) | State::Presence => None,
+    };
+    let texts = [
+        ("state.word", word),
+        ("attempts", mapping.attempts.as_ref()),
+        ("error", mapping.error.as_ref()),
+        ("event.id", Some(&event.id)),
+        ("event.type", Some(&event.event_type)),
+        ("event.payload", Some(&event.payload)),
+        ("event.key", event.key.as_ref()),
+        ("event.aggregate_type", event.aggregate_type.as_ref()),
+        ("event.aggregate_id", event.aggregate_id.as_ref()),
+        ("event.tenant", event.tenant.as_ref()),
+        ("event.correlation_id", event.correlation_id.as_ref()),
+        ("event.causation_id", event.causation_id.as_ref()),
+        ("event.schema_version", event.schema_version.as_ref()),
+        ("event.headers", event.headers.as_ref()),
+    ];
+    let texts = texts.into_iter().filter_map(|(key, path)| Some((key, path?, writer.text(path?))));
+    let times = event.occurred_at.iter().map(|path| ("event.occurred_at", path));
+    let times = mapping.next_attempt.iter().map(|path| ("next_attempt", path)).chain(times);
+    let times = times.map(|(key, path)| (key, path, writer.moment(path)));
+    let attributes = event.attributes.iter().map(|(_, path)| ("event.attributes", path, writer.text(path)));
+    texts.chain(times).chain(attributes).collect()
 }
 
 fn head(due: Due) -> Head {

@@ -111,7 +111,15 @@ impl<'f> Finder<'f> {
 
     pub(super) fn missing(&mut self, key: &str, what: &str, looked_for: impl Into<String>) {
         let (key, what, looked_for) = (key.to_owned(), what.to_owned(), looked_for.into());
-        self.guess.missing.push(Missing { key, what, looked_for });
+        self.guess.missing.push(Missing { key, what, looked_for, tell: None });
+    }
+
+    /// Something that is missing, and how to say what it is.
+    pub(super) fn missing_told(&mut self, key: &str, what: &str, looked_for: String, tell: String) {
+        self.missing(key, what, looked_for);
+        if let Some(missing) = self.guess.missing.last_mut() {
+            missing.tell = Some(tell);
+        }
     }
 
     pub(super) fn warn(&mut self, warning: impl Into<String>) {

@@ -16,6 +16,7 @@ use postroom_adopted::survey::Facts;
 use serde::Serialize;
 
 use self::finder::Finder;
+pub(crate) use self::state::{GivenState, StateColumn};
 
 /// What a table's mapping may be.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -77,6 +78,9 @@ pub struct Missing {
     pub what: String,
     /// What was looked for.
     pub looked_for: String,
+    /// How to say what it is, where naming a column is not all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tell: Option<String>,
 }
 
 /// The keys that say how a row tells its state: one of them at most.
@@ -84,13 +88,13 @@ const STATES: [&str; 3] = ["state.word", "state.stamp", "state.flag"];
 /// Those that have a meaning only beside `state.word`.
 const WORDS: [&str; 4] = ["state.pending", "state.done", "state.dead", "state.ignored"];
 
-/// Guesses the mapping of a table.
-pub(crate) fn guess(facts: &Facts) -> Guess {
+/// Guesses the mapping of a table, by what somebody said of its state.
+pub(crate) fn guess(facts: &Facts, told: &GivenState) -> Guess {
     let mut finder = Finder::new(facts);
     finder.text("table", facts.table.to_string(), "given by you");
     event::row(&mut finder);
     event::payload(&mut finder);
-    state::state(&mut finder);
+    state::state(&mut finder, told);
     event::rest(&mut finder);
     event::order(&mut finder);
     finder.finish()
@@ -102,7 +106,7 @@ impl Guess {
         let other_state = |other: &str| {
             STATES.contains(&key) && (STATES.contains(&other) || (key != "state.word" && WORDS.contains(&other)))
         };
-        self.missing.retain(|missing| missing.key != key);
+        self.missing.retain(|missing| missing.key != key && !(missing.key == "state" && STATES.contains(&key)));
         let path = self.keys.iter().position(|guessed| guessed.key == key);
         let said = Guessed {
             key: key.to_owned(),

@@ -1,6 +1,6 @@
 //! Tables as they are found, and what is made of them.
 
-use postroom_adopted::mapping::TableName;
+use postroom_adopted::mapping::{ColumnPath, TableName};
 use postroom_adopted::survey::{Fact, Member, Word};
 use postroom_adopted::{Columns, Dialect};
 
@@ -54,6 +54,8 @@ impl Sampled for Facts {
         let member = |(key, words): &(&str, &[(&str, u64)])| Member {
             key: (*key).to_owned(),
             common: true,
+            lacking: 0,
+            is_text: true,
             words: words.iter().map(word).collect(),
         };
         column.members = members.iter().map(member).collect();
@@ -76,7 +78,7 @@ fn lines(guess: &Guess) -> Vec<String> {
 }
 
 fn check(facts: &Facts, expected: &[&str]) -> Guess {
-    let guess = guess(facts);
+    let guess = guess(facts, &GivenState::default());
     assert_eq!(guess.missing, []);
     let (mut found, mut expected) = (lines(&guess), expected.to_vec());
     found.sort();
@@ -271,23 +273,57 @@ fn an_outbox_with_two_levels_of_tenants_and_a_time_for_the_next_try() {
 }
 
 #[test]
-fn a_table_that_tells_no_state_says_loudly_that_rows_go() {
+fn a_table_that_tells_no_state_has_no_mapping_until_somebody_says_that_rows_are_deleted() {
     let facts = table(&["id uuid", "aggregatetype text", "aggregateid text", "type text", "payload jsonb null"]);
-    let guess = check(
-        &facts,
-        &[
-            "row=id",
-            "event.id=id",
-            "event.type=type",
-            "event.payload=payload",
-            "event.aggregate_type=aggregatetype",
-            "event.aggregate_id=aggregateid",
-            "order=id ?",
-            "ordered=false",
-        ],
-    );
+    let unsaid = guess(&facts, &GivenState::default());
+    assert_eq!(unsaid.missing.iter().map(|missing| missing.key.as_str()).collect::<Vec<_>>(), ["state"]);
+    assert!(unsaid.missing[0].tell.as_ref().unwrap().contains("--set state=presence"), "{:?}", unsaid.missing);
+    let guess = guess(&facts, &GivenState { by: StateColumn::Presence, pending: None });
+    assert_eq!(guess.missing, []);
+    assert!(!lines(&guess).iter().any(|line| line.starts_with("state")), "{:?}", lines(&guess));
     assert!(guess.warnings[0].contains("delivered rows are DELETED"), "{:?}", guess.warnings);
     assert!(guess.warnings[1].contains("no column tells the order"), "{:?}", guess.warnings);
+}
+
+#[test]
+fn a_state_inside_another_json_column_is_named_with_its_values_and_never_guessed() {
+    let mut facts = table(&["id uuid", "type text", "payload jsonb", "meta jsonb"])
+        .members("meta", &[("status", &[("sent", 120), ("new", 3)]), ("trace", &[]), ("retried", &[("true", 1)])]);
+    facts.columns[3].members[0].lacking = 2;
+    let unsaid = guess(&facts, &GivenState::default());
+    let missing = &unsaid.missing[0];
+    let named = "meta.status (\"sent\" in 120 rows, \"new\" in 3 rows, no such key in 2 rows; 125 rows looked at)";
+    assert!(missing.looked_for.ends_with(named), "{missing:?}");
+    assert!(
+        missing.tell.as_ref().unwrap().starts_with("if a key tells it, add for instance --set state.word=meta.status")
+    );
+    let path = ColumnPath::parse("meta.status").unwrap();
+    let said = guess(&facts, &GivenState { by: StateColumn::Word(path), pending: None });
+    assert_eq!(said.missing, []);
+    let state: Vec<String> = lines(&said).into_iter().filter(|line| line.starts_with("state")).collect();
+    assert_eq!(state, ["state.word=meta.status", "state.pending=new", "state.done=sent"]);
+    assert!(!lines(&said).iter().any(|line| line.contains("payload_without") || line.contains("headers")));
+    let deeper = GivenState { by: StateColumn::Word(ColumnPath::parse("meta.outbox.status").unwrap()), pending: None };
+    let mut deeper = guess(&facts, &deeper);
+    let missing: Vec<&str> = deeper.missing.iter().map(|missing| missing.key.as_str()).collect();
+    assert_eq!(missing, ["state.pending", "state.done"], "no word is invented where none was seen");
+    deeper.set("state.pending", Value::Text("new".to_owned()));
+    deeper.set("state.done", Value::Text("sent".to_owned()));
+    assert_eq!(deeper.missing, []);
+    assert!(said.warnings[0].contains("2 of the sampled objects have no key meta.status"), "{:?}", said.warnings);
+}
+
+#[test]
+fn which_number_is_pending_is_not_guessed_where_rows_have_several_and_new_ones_none() {
+    let facts =
+        table(&["id bigint", "type text", "payload jsonb", "status integer"]).words("status", &[("1", 90), ("2", 3)]);
+    let unsaid = guess(&facts, &GivenState::default());
+    assert_eq!(unsaid.missing[0].key, "state.pending");
+    assert!(unsaid.missing[0].looked_for.ends_with("rows have 1 (90), 2 (3) in status"), "{:?}", unsaid.missing);
+    let mut said = guess(&facts, &GivenState { by: StateColumn::Nothing, pending: Some("2".to_owned()) });
+    said.set("state.pending", Value::Text("2".to_owned()));
+    let state: Vec<String> = lines(&said).into_iter().filter(|line| line.starts_with("state")).collect();
+    assert_eq!(state, ["state.word=status", "state.pending=2", "state.done=1 ?"]);
 }
 
 #[test]
@@ -336,11 +372,13 @@ fn items_of_a_framework_have_numbers_for_their_states() {
 fn what_is_needed_and_not_there_is_named_with_what_was_looked_for() {
     let mut facts = table(&["a integer", "proto_payload bytea", "b text"]);
     facts.keys.clear();
-    let mut guess = guess(&facts);
+    let mut guess = guess(&facts, &GivenState::default());
     let keys: Vec<&str> = guess.missing.iter().map(|missing| missing.key.as_str()).collect();
-    assert_eq!(keys, ["row", "event.payload", "event.type"]);
+    assert_eq!(keys, ["row", "event.payload", "state", "event.type"]);
     assert!(guess.missing[1].looked_for.contains("proto_payload is bytea"), "{:?}", guess.missing[1]);
     guess.set("row", Value::Text("a".to_owned()));
+    assert_eq!(guess.missing.len(), 3);
+    guess.set("state.stamp", Value::Text("b".to_owned()));
     assert_eq!(guess.missing.len(), 2);
 }
 
@@ -348,7 +386,7 @@ fn what_is_needed_and_not_there_is_named_with_what_was_looked_for() {
 fn what_somebody_says_takes_the_place_of_what_was_guessed() {
     let facts =
         table(&["id text", "type text", "payload jsonb", "status text", "sent_on timestamp with time zone null"]);
-    let mut guess = guess(&facts);
+    let mut guess = guess(&facts, &GivenState::default());
     assert!(guess.get("state.word").is_some() && guess.get("done_at").is_some());
     guess.set("state.stamp", Value::Text("sent_on".to_owned()));
     let state: Vec<&str> = guess.keys.iter().map(|g| g.key.as_str()).filter(|key| key.starts_with("state")).collect();
@@ -358,15 +396,16 @@ fn what_somebody_says_takes_the_place_of_what_was_guessed() {
 #[test]
 fn numbers_that_sessions_draw_in_advance_are_no_order() {
     let mut facts = table(&["id bigint", "type text", "payload jsonb", "sent_at timestamp with time zone null"]);
-    assert_eq!(guess(&facts).warnings, [""; 0]);
+    assert_eq!(guess(&facts, &GivenState::default()).warnings, [""; 0]);
     facts.columns[0].cache = 50;
-    let warnings = guess(&facts).warnings;
+    let warnings = guess(&facts, &GivenState::default()).warnings;
     assert!(warnings[0].contains("draws 50 numbers of id at once"), "{warnings:?}");
 }
 
 #[test]
 fn a_flag_may_be_a_number_or_say_the_opposite() {
-    let flag = |line: &str| lines(&guess(&table(&["id text", "type text", "payload jsonb", line])));
+    let flag =
+        |line: &str| lines(&guess(&table(&["id text", "type text", "payload jsonb", line]), &GivenState::default()));
     assert!(flag("processed boolean = false").contains(&"state.flag=processed".to_owned()));
     let number = flag("is_sent smallint = 0");
     assert!(

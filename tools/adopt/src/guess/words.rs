@@ -86,6 +86,8 @@ pub(super) struct Meanings {
     pub(super) at_work: Vec<String>,
     /// Those of them that mean nothing to us.
     pub(super) strange: Vec<String>,
+    /// The words that rows have, and how many of the sampled rows have each.
+    pub(super) counted: Vec<(String, u64)>,
 }
 
 /// A word and how we came to it.
@@ -95,15 +97,17 @@ pub(super) struct StateWord {
     pub(super) sure: bool,
     pub(super) why: String,
     pub(super) others: Vec<String>,
+    /// Whether rows have it, and nothing but a guess says that they are not finished.
+    pub(super) may_be_finished: bool,
 }
 
 impl StateWord {
     fn sure(word: &str, why: impl Into<String>) -> Self {
-        Self { word: word.to_owned(), sure: true, why: why.into(), others: Vec::new() }
+        Self { word: word.to_owned(), sure: true, why: why.into(), others: Vec::new(), may_be_finished: false }
     }
 
     fn unsure(word: &str, why: impl Into<String>, others: Vec<String>) -> Self {
-        Self { word: word.to_owned(), sure: false, why: why.into(), others }
+        Self { word: word.to_owned(), sure: false, why: why.into(), others, may_be_finished: false }
     }
 }
 
@@ -125,6 +129,7 @@ pub(super) fn meanings(seen: &[Word], labels: &[String], default: Option<&str>) 
     found.at_work = found.ignored.iter().filter(|word| is(word, AT_WORK)).cloned().collect();
     let clear = |word: &str| [PENDING, DONE, DEAD, FAILED, AT_WORK].iter().any(|list| is(word, list));
     found.strange = found.ignored.iter().filter(|word| !clear(word)).cloned().collect();
+    found.counted = seen.iter().map(|word| (word.text.clone(), word.rows)).collect();
     found
 }
 
@@ -135,7 +140,13 @@ fn of_words(seen: &[Word], all: &[String], labels: &[String], default: Option<&s
         let word = fit.next()?;
         let others: Vec<String> = fit.cloned().collect();
         let why = if seen.iter().any(|seen| seen.text == *word) { "rows have it" } else { "it is allowed" };
-        Some(StateWord { word: word.clone(), sure: others.is_empty(), why: why.to_owned(), others })
+        Some(StateWord {
+            word: word.clone(),
+            sure: others.is_empty(),
+            why: why.to_owned(),
+            others,
+            may_be_finished: false,
+        })
     };
     let pending = match default {
         Some(word) if is(word, PENDING) => StateWord::sure(word, "new rows have it"),
@@ -173,7 +184,10 @@ fn of_numbers(seen: &[Word], all: &[String], default: Option<&str>) -> Meanings 
     let lowest = all.iter().min_by_key(|word| word.parse::<i64>().unwrap_or(i64::MAX));
     let pending = match (default, lowest) {
         (Some(word), _) => StateWord::sure(word, "new rows have it"),
-        (None, Some(word)) => StateWord::unsure(word, "the lowest number rows have", all.to_vec()),
+        (None, Some(word)) => StateWord {
+            may_be_finished: !seen.is_empty(),
+            ..StateWord::unsure(word, "the lowest number rows have", all.to_vec())
+        },
         (None, None) => StateWord::unsure("0", "there is no row", Vec::new()),
     };
     let others: Vec<String> = all.iter().filter(|word| **word != pending.word).cloned().collect();
