@@ -228,7 +228,7 @@ pub trait Operate: Send + Sync {
     async fn skip_head(&self, route: &str, key: &str, actor: &Actor) -> Result<String, StoreError>;
     /// Forgets an acceptance, so that the consumer processes the event again; returns whether there was one.
     async fn forget_inbox(&self, consumer: &str, id: &str, actor: &Actor) -> Result<bool, StoreError>;
-    /// Erases the payloads of a key's events and dead letters, and keeps the events with their ids and counts; `dry_run`
+    /// Erases the payloads and headers of a key's events and dead letters, and keeps the events with their ids and counts; `dry_run`
     /// counts them. [`postroom_core::StoreErrorKind::Conflict`] while a route has one of them to deliver, unless `undelivered`.
     async fn erase_payloads(
         &self,

@@ -1,4 +1,4 @@
-//! Erasing payloads: the events of a key stay in the log, with their ids and counts, without what they said.
+//! Erasing payloads and headers: the events of a key stay in the log, with their ids and counts, without what they said.
 
 use postroom_core::{Actor, StoreError};
 
@@ -10,7 +10,7 @@ use crate::{ERASED_HEADER, audit, undelivered_payloads};
 /// Events whose payloads one transaction erases.
 const TURN: usize = 1_000;
 
-/// Erases the payloads of a key's events, or counts them; refuses while a route has one of them to deliver, unless that is
+/// Erases the payloads and headers of a key's events, or counts them; refuses while a route has one of them to deliver, unless that is
 /// allowed.
 pub(crate) async fn erase(
     log: &dyn LogBackend,
@@ -117,14 +117,14 @@ async fn next(session: &mut dyn LogSession, key: &str, after: i64, undelivered: 
             &["postroom.log", "postroom.evacuated"],
             format!(
                 "payload = convert_to('null', 'UTF8'), content_type = null, \
-                 headers = coalesce(l.headers, '{{}}') || jsonb_build_object('{ERASED_HEADER}', $3::text)"
+                 headers = jsonb_build_object('{ERASED_HEADER}', $3::text)"
             ),
         ),
         Dialect::Sqlite => (
             &["postroom.log"],
             format!(
                 "payload = 'null', content_type = 'application/json', \
-                 headers = json_set(headers, '$.\"{ERASED_HEADER}\"', $3)"
+                 headers = json_object('{ERASED_HEADER}', $3)"
             ),
         ),
     };

@@ -1,4 +1,4 @@
-//! `postroom erase`: erases the payloads of a key's events, and keeps the events.
+//! `postroom erase`: erases the payloads and headers of a key's events, and keeps the events.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use crate::options::{Reason, StoreArg, help};
 use crate::output::{count, note};
 use crate::progress::during;
 
-/// Erase the payloads of a key's events and dead letters, keeping their ids and counts
+/// Erase the payloads and headers of a key's events and dead letters, keeping their ids and counts
 #[derive(Debug, clap::Args)]
 #[command(after_help = help!(ask:
     "postroom erase --key customer-17 --dry-run",
@@ -60,7 +60,7 @@ pub(crate) async fn run(app: &App, args: &EraseArgs) -> Outcome {
 
 fn describe(erased: &Erased) -> String {
     let mut text = format!(
-        "the payloads of {} of key {} ({})",
+        "the payloads and headers of {} of key {} ({} of payload)",
         count(erased.events, "event"),
         erased.key,
         count(erased.bytes, "byte")

@@ -306,7 +306,7 @@ pub(crate) static ENDPOINTS: &[Endpoint] = &[
         verb: Verb::Delete,
         ..admin(post(
             "/keys/{key}/payloads",
-            "Erases the payloads of a key's events and dead letters, and keeps the events with their ids and counts.",
+            "Erases the payloads and headers of a key's events and dead letters, and keeps the events with their ids and counts.",
             &[
                 path("key", "ordering key"),
                 STORE,

@@ -39,6 +39,7 @@ impl State {
             let mut event = Event::clone(&event);
             event.payload = "null".into();
             "application/json".clone_into(&mut event.content_type);
+            event.headers.clear();
             event.headers.insert(ERASED_HEADER.to_owned(), now.to_string());
             let event = Arc::new(event);
             for lane in self.routes.values_mut().flat_map(|route| &mut route.lanes) {
