@@ -44,6 +44,7 @@ pub(super) async fn prune(inner: &Arc<Inner>, retention: &Retention, dry_run: bo
     let now = inner.db.read("prune", move |session| Box::pin(async move { Ok(shared.now(session).await?) })).await?;
     let cut = |keep: Option<Duration>| keep.map(|keep| now.saturating_sub(span(keep)));
     if !dry_run {
+        minutes::write_left(inner, now / MINUTE * MINUTE - 2 * MINUTE).await?;
         // The last but one again: a look that came late would have left it out.
         for end in [now / MINUTE * MINUTE - MINUTE, now / MINUTE * MINUTE] {
             minutes::write(inner, end).await?;

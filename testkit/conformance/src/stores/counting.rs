@@ -232,6 +232,27 @@ pub async fn what_a_route_did_is_told_at_once_and_kept_when_its_relay_leaves<H: 
     assert_eq!(counted().await, (2, 1), "long after the relay left");
 }
 
+pub async fn what_a_route_did_is_kept_when_its_relay_is_killed<H: StoreHarness>(s: &Bench<H>) {
+    const MINUTE: Duration = Duration::from_mins(1);
+    let from = s.harness.clock().now();
+    let worker = s.serve(&route()).await;
+    s.append(&[event("a", 1), event("b", 1)]).await;
+    let taken = worker.take().await;
+    let of = |key: &str| taken.iter().find(|d| d.event.ordering_key() == Some(key)).unwrap();
+    worker.settle(&[delivered(of("a"))]).await;
+    s.pass(MINUTE);
+    worker.settle(&[delivered(of("b"))]).await;
+    // The relay does nothing more: it neither leaves nor prunes.
+    let counted = async || s.admin().throughput(None, from).await.unwrap().iter().map(|row| row.delivered).sum::<u64>();
+    s.pass(60 * MINUTE);
+    assert_eq!(counted().await, 2, "an hour later, with no relay");
+    s.admin().prune(&Retention::default(), false).await.unwrap();
+    assert_eq!(counted().await, 2, "once the next relay has pruned");
+    s.pass(10 * MINUTE);
+    s.admin().prune(&Retention::default(), false).await.unwrap();
+    assert_eq!(counted().await, 2, "and it stays");
+}
+
 pub async fn what_a_route_did_is_counted_per_minute_for_a_day<H: StoreHarness>(s: &Bench<H>) {
     const MINUTE: Duration = Duration::from_mins(1);
     let from = s.harness.clock().now();

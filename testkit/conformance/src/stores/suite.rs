@@ -185,6 +185,7 @@ macro_rules! store_suite {
                 the_audit_finds_an_event_that_was_lost
                 what_a_route_did_is_counted_per_minute_for_a_day
                 what_a_route_did_is_told_at_once_and_kept_when_its_relay_leaves
+                what_a_route_did_is_kept_when_its_relay_is_killed
             }
             retaining {
                 events_go_when_they_are_old_and_every_route_is_done
