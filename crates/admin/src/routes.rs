@@ -86,7 +86,7 @@ pub async fn rename(log: &dyn LogBackend, route: &str, to: &str, actor: &Actor) 
             for statement in RENAME {
                 session.execute(Statement::new(statement).bind(route.as_str()).bind(to.as_str())).await?;
             }
-            record(session, &actor, "route.rename", &format!("{route} to {to}"), 0, now).await.map(drop)
+            record(session, &actor, "route.rename", &format!("{route} to {to}"), 1, now).await.map(drop)
         })
     })
     .await

@@ -13,14 +13,18 @@ pub(crate) fn actor(reason: &Reason) -> Actor {
     Actor { name: format!("{}@{}", user(), host()), reason: reason.reason.clone() }
 }
 
-/// The user behind sudo, of the session, or of the process: cron, systemd and containers set no variable.
+/// Account of the process's real user id, with the user who called sudo: `ann as root`.
+///
+/// Everybody can set a variable of the environment, so none decides the name alone: `SUDO_USER` counts only where the
+/// process is root, which could name itself anything, and stands beside the account.
 fn user() -> String {
-    let set = |name| env::var(name).ok().filter(|v| !v.is_empty());
     let uid = getuid();
-    let behind_sudo = if uid.is_root() { set("SUDO_USER") } else { None };
-    let session = behind_sudo.or_else(|| set("USER")).or_else(|| set("LOGNAME"));
-    let account = || User::from_uid(uid).ok().flatten().map(|user| user.name);
-    session.or_else(account).unwrap_or_else(|| format!("uid-{uid}"))
+    let account = User::from_uid(uid).ok().flatten().map_or_else(|| format!("uid-{uid}"), |user| user.name);
+    let behind_sudo = env::var("SUDO_USER").ok().filter(|user| uid.is_root() && !user.is_empty() && *user != account);
+    match behind_sudo {
+        Some(user) => format!("{user} as {account}"),
+        None => account,
+    }
 }
 
 fn host() -> String {

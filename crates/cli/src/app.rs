@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use postroom_admin::view::RouteDetail;
 use postroom_admin::{Admin, ManagedStore};
-use postroom_core::{Event, Filter, Pattern, RouteSpec};
+use postroom_core::{Filter, Pattern, RouteSpec};
 use postroom_server::config::{self, Config, ConfigError, Sources, StoreConfig};
 use postroom_server::{status, stores};
 
@@ -82,16 +82,17 @@ impl Opened {
         Err(suggest::unknown("route", name, &known, "list what there is: `postroom route ls`"))
     }
 
-    /// Reports whether a configured or registered route matches the event.
-    pub(crate) async fn matches(&self, event: &Event) -> Result<bool, Failed> {
+    /// Filters of all configured and registered routes.
+    pub(crate) async fn filters(&self) -> Result<Vec<Filter>, Failed> {
         let patterns = |texts: &[String]| texts.iter().filter_map(|text| Pattern::parse(text).ok()).collect();
         let registered = |route: &RouteDetail| Filter {
             types: patterns(&route.types),
             aggregate_type: patterns(&route.aggregate_type),
             tenant: patterns(&route.tenant),
         };
-        let configured = self.configured.iter().any(|route| route.filter.matches(event));
-        Ok(configured || self.admin().routes().await?.iter().any(|route| registered(route).matches(event)))
+        let mut filters: Vec<Filter> = self.configured.iter().map(|route| route.filter.clone()).collect();
+        filters.extend(self.admin().routes().await?.iter().map(registered));
+        Ok(filters)
     }
 
     /// Fails if a route given as a filter does not exist: an empty list would look like good news.

@@ -59,15 +59,24 @@ impl Line<'_> {
     }
 }
 
+/// Events that were read.
+#[derive(Debug, Default)]
+pub(crate) struct Lines {
+    /// The events.
+    pub(crate) events: Vec<Event>,
+    /// The ids that their lines gave them.
+    pub(crate) named: Vec<String>,
+}
+
 /// Reads every line; the error names the number of the first bad line. Blank lines are skipped.
 pub(crate) fn read(
     mut from: impl BufRead,
     limits: Limits,
     check: impl Fn(&Event) -> Result<(), EventError>,
-) -> Result<Vec<Event>, Failed> {
+) -> Result<Lines, Failed> {
     // Names, headers and their quoting on top of the largest payload; a longer line cannot be an event.
     let longest = (limits.payload_bytes_max + 8 * HEADER_BYTES_MAX) as u64;
-    let mut events = Vec::new();
+    let mut lines = Lines::default();
     let mut line = Vec::new();
     let mut progress = Progress::begin();
     for number in 1u64.. {
@@ -85,16 +94,18 @@ pub(crate) fn read(
         }
         let text = line.trim_ascii();
         if !text.is_empty() {
-            let event = event(number, text, limits)?;
+            let (event, is_named) = event(number, text, limits)?;
             check(&event).map_err(|e| bad(number, &e.to_string(), e.hint()))?;
-            events.push(event);
-            progress.show(|| format!("{} read", count(events.len() as u64, "event")));
+            lines.named.extend(is_named.then(|| event.id.clone()));
+            lines.events.push(event);
+            progress.show(|| format!("{} read", count(lines.events.len() as u64, "event")));
         }
     }
-    Ok(events)
+    Ok(lines)
 }
 
-fn event(number: u64, text: &[u8], limits: Limits) -> Result<Event, Failed> {
+/// One event, and whether its line gave it an id.
+fn event(number: u64, text: &[u8], limits: Limits) -> Result<(Event, bool), Failed> {
     if text.first() != Some(&b'{') {
         // Said here, because the parser would quote a bare string, which may be a payload.
         return Err(bad(number, "is not a JSON object", SHAPE));
@@ -104,9 +115,10 @@ fn event(number: u64, text: &[u8], limits: Limits) -> Result<Event, Failed> {
         let why = e.to_string().replace(" at line 1 column ", " at column ");
         bad(number, &format!("is not an event: {why}"), SHAPE)
     })?;
+    let is_named = line.id.is_some();
     let event = line.into_event();
     limits.check(&event).map_err(|e| bad(number, &e.to_string(), e.hint()))?;
-    Ok(event)
+    Ok((event, is_named))
 }
 
 const SHAPE: &str = r#"one event a line: {"type": "order.placed", "key": "order-7", "payload": {"total": 12}}"#;
@@ -121,7 +133,8 @@ mod tests {
 
     fn check(input: &str) -> Result<Vec<Event>, String> {
         let limits = Limits { payload_bytes_max: 1000 };
-        read(input.as_bytes(), limits, |_| Ok(())).map_err(|f| f.problems[0].message.clone())
+        let lines = read(input.as_bytes(), limits, |_| Ok(()));
+        lines.map(|lines| lines.events).map_err(|f| f.problems[0].message.clone())
     }
 
     #[test]

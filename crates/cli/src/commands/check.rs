@@ -11,7 +11,7 @@ use crate::app::App;
 use crate::commands::status;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::options::help;
-use crate::output::count;
+use crate::output::{count, plain};
 use crate::suggest;
 
 /// Check that deliveries are on time, and print one line for a monitoring system
@@ -82,7 +82,10 @@ async fn looked(app: &App, args: &CheckArgs) -> Result<Vec<RouteLine>, Failed> {
         let message = format!("--warn {warn} is longer than --crit {crit}");
         return Err(Failed::new(Exit::Usage, message, "choose the shorter one for --warn"));
     }
-    let report = status::collect(&app.config_with_stores()?, None).await;
+    let mut report = status::collect(&app.config_with_stores()?, None).await;
+    if let Some(error) = report.unanswered.pop().filter(|_| report.routes.is_empty()) {
+        return Err(error.into());
+    }
     let known: Vec<String> = report.routes.iter().map(|route| route.route.clone()).collect();
     if let Some(unknown) = args.routes.iter().find(|name| !known.contains(name)) {
         return Err(suggest::unknown("route", unknown, &known, "`postroom route ls` lists them"));
@@ -121,6 +124,10 @@ fn judge(routes: &[RouteLine], args: &CheckArgs) -> (Level, String, Vec<RouteLin
         let mut words = route.route.clone();
         if route.state != RouteState::Running {
             words = format!("{words} {}", route.state.as_str().replace('_', " "));
+        }
+        if route.state == RouteState::Down && !route.message.is_empty() {
+            // Behind a bar monitoring systems expect measurements.
+            words = format!("{words}: {}", plain(&route.message, usize::MAX).replace('|', "/"));
         }
         if is_unknown(route) {
             words.push_str(": not known whether a delivery is due");

@@ -16,6 +16,7 @@ use crate::confirm::{confirm, confirm_lost};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::options::{Reason, StoreArg, help};
 use crate::output::note;
+use crate::screen::Screen;
 use crate::when;
 
 /// List, pause, resume, probe, test, rename and forget routes
@@ -131,8 +132,30 @@ async fn show(app: &App, args: &RouteArgs) -> Outcome {
     let hour = now.checked_sub(Duration::from_mins(59)).unwrap_or(now);
     let throughput = opened.admin().throughput(Some(&args.route), hour).await?;
     let shown = Shown { detail, throughput };
-    app.global.output.one(&shown, || render(&shown.detail) + &spark::hour(&shown.throughput, now))?;
+    app.global.output.one(&shown, || {
+        wrapped(&(render(&shown.detail) + &spark::hour(&shown.throughput, now)), Screen::get().width)
+    })?;
     Ok(Exit::Done)
+}
+
+/// Breaks lines between words where they are wider than the terminal; what goes on stands under the values.
+fn wrapped(text: &str, width: Option<usize>) -> String {
+    const INDENT: usize = 18;
+    let Some(width) = width.filter(|width| *width > 2 * INDENT) else { return text.to_owned() };
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let mut rest = line.to_owned();
+        while let Some((past, _)) = rest.char_indices().nth(width) {
+            // Blanks that begin a line are its indent, and a word that is too long stays whole.
+            let begin = rest.len() - rest.trim_start().len();
+            let before = if rest[past..].starts_with(' ') { Some(past) } else { rest[..past].rfind(' ') };
+            let Some(at) = before.filter(|at| *at > begin) else { break };
+            lines.push(rest[..at].trim_end().to_owned());
+            rest = format!("{:INDENT$}{}", "", rest[at..].trim_start());
+        }
+        lines.push(rest);
+    }
+    lines.join("\n")
 }
 
 fn render(detail: &RouteDetail) -> String {
@@ -349,6 +372,16 @@ mod tests {
     use postroom_admin::view::Counts;
 
     use super::*;
+
+    #[test]
+    fn a_line_that_is_too_wide_is_broken_between_words() {
+        let text = "orders  to webhook  running\n  on failure      a message that goes on and on for many words, wide";
+        let broken = "orders  to webhook  running\n  on failure      a message that goes\n                  on and on for many\n                  words, wide";
+        assert_eq!(wrapped(text, Some(38)), broken);
+        assert_eq!(wrapped(text, None), text);
+        let word = format!("  note            {}", "x".repeat(80));
+        assert_eq!(wrapped(&word, Some(60)), format!("  note\n                  {}", "x".repeat(80)));
+    }
 
     #[test]
     fn a_backlog_that_moves_says_when_it_is_gone() {

@@ -1,29 +1,44 @@
-//! The last hour of a route as a row of blocks, one per minute.
+//! The last hour of a route as a row of blocks: one per minute, or per two minutes where a terminal has no room for sixty.
 
 use postroom_admin::view::ThroughputRow;
 use postroom_core::Timestamp;
 
 use crate::output::count;
+use crate::screen::Screen;
 
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const MINUTES: i64 = 60;
+/// Columns of the name in front of the blocks.
+const NAME: usize = 18;
 
-/// A line of what was delivered, and one of what failed if something did; the last block is this minute.
+/// Blocks of what was delivered, and of what failed if something did, each with its sums below; the last block is this minute.
 pub(crate) fn hour(rows: &[ThroughputRow], now: Timestamp) -> String {
-    let mut text = line("last hour", "delivered", rows, now, |row| row.delivered);
+    let has_room = Screen::get().width.is_none_or(|width| width >= NAME + 60);
+    let each = if has_room { 1 } else { 2 };
+    let mut text = line("last hour", "delivered", rows, now, each, |row| row.delivered);
     if rows.iter().any(|row| row.retried + row.dead > 0) {
-        text += &line("", "failed", rows, now, |row| row.retried + row.dead);
+        text += &line("", "failed", rows, now, each, |row| row.retried + row.dead);
     }
     text
 }
 
-fn line(name: &str, what: &str, rows: &[ThroughputRow], now: Timestamp, value: fn(&ThroughputRow) -> u64) -> String {
+/// `each` is how many minutes a block has.
+fn line(
+    name: &str,
+    what: &str,
+    rows: &[ThroughputRow],
+    now: Timestamp,
+    each: usize,
+    value: fn(&ThroughputRow) -> u64,
+) -> String {
     let first = now.as_second().div_euclid(60) - (MINUTES - 1);
     let of = |minute: i64| rows.iter().filter(|row| row.minute.as_second().div_euclid(60) == minute).map(value).sum();
     let values: Vec<u64> = (first..first + MINUTES).map(of).collect();
     let most = values.iter().copied().max().unwrap_or(0);
     let (sum, most_text) = (values.iter().sum::<u64>(), count(most, "event"));
-    format!("\n  {name:15} {} {what} {sum}, at most {most_text} a minute", blocks(&values, most))
+    let drawn: Vec<u64> = values.chunks(each).map(|minutes| minutes.iter().sum()).collect();
+    let highest = drawn.iter().copied().max().unwrap_or(0);
+    format!("\n  {name:15} {}\n{:NAME$}{what} {sum}, at most {most_text} a minute", blocks(&drawn, highest), "")
 }
 
 /// Nothing is a blank, anything at all at least the lowest block.
@@ -63,8 +78,15 @@ mod tests {
         assert_eq!(
             hour(&rows, now),
             format!(
-                "\n  last hour       ▁{blank}█ delivered 9, at most 8 events a minute\n                   {blank}█ failed 1, at most 1 event a minute"
+                "\n  last hour       ▁{blank}█\n                  delivered 9, at most 8 events a minute\
+                 \n                   {blank}█\n                  failed 1, at most 1 event a minute"
             )
+        );
+        let narrow = line("last hour", "delivered", &rows, now, 2, |row| row.delivered);
+        let blank = " ".repeat(28);
+        assert_eq!(
+            narrow,
+            format!("\n  last hour       ▁{blank}█\n                  delivered 9, at most 8 events a minute")
         );
     }
 }

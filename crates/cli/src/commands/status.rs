@@ -17,7 +17,7 @@ use crate::app::App;
 use crate::exit::{Exit, Outcome};
 use crate::options::help;
 use crate::output::Narrower::{Drop, Shorten};
-use crate::output::{Format, Table, count, dash, print};
+use crate::output::{Format, Table, count, dash, plain, print};
 use crate::{stop, when};
 
 /// Show the status of routes, relays and stores on one screen
@@ -137,7 +137,10 @@ pub(crate) fn message(route: &RouteLine, now: Timestamp) -> String {
 }
 
 fn render(report: &Report) -> String {
-    let mut text = if report.routes.is_empty() {
+    let mut text = if report.routes.is_empty() && !report.stores.iter().any(|store| store.reachable) {
+        // Routes that are only registered are not known.
+        "no route is configured".to_owned()
+    } else if report.routes.is_empty() {
         "no routes yet; add a [[route]] to the configuration".to_owned()
     } else {
         routes_table(&report.routes).render()
@@ -163,7 +166,7 @@ pub(crate) fn last_line(report: &Report) -> String {
                 let _ = write!(part, ", {more}{unmatched} match no route");
             }
         } else {
-            part.push_str("not reachable");
+            part.push_str(&plain(&store.message, usize::MAX));
         }
         if store.reachable && !store.message.is_empty() {
             let _ = write!(part, ", {}", store.message);

@@ -248,11 +248,38 @@ fn around_a_store() {
         world.write("postroom.toml", &config(url, "to = { noop = {} }"));
         mistake.check(&world);
     }
+    // A file that nobody has made is not the same as routes that are down.
+    for (typed, code) in [(&["status"][..], 3), (&["check"], 2), (&["doctor"], 7)] {
+        Mistake { typed, code, what: "shop.db", place: "shop.db", why: "does not exist", next: "" }.check(&world);
+    }
+    world.write("postroom.toml", "[store.main]\nurl = \"sqlite://shop.db\"\n");
+    Mistake { typed: &["check"], code: 3, what: "UNKNOWN", place: "shop.db", why: "does not exist", next: "" }
+        .check(&world);
     // Tables of an older version, or none.
     let world = World::new();
     for _ in 0..2 {
         world.ok(&["store", "migrate", "down", "--yes"]);
     }
+    for (typed, code) in [(&["status"][..], 4), (&["doctor"], 7)] {
+        Mistake {
+            typed,
+            code,
+            what: "store schema is missing",
+            place: "main",
+            why: "this build needs version",
+            next: "run `postroom store migrate up`",
+        }
+        .check(&world);
+    }
+    Mistake {
+        typed: &["check"],
+        code: 2,
+        what: "CRITICAL",
+        place: "mailer down",
+        why: "store schema is missing",
+        next: "this build needs version",
+    }
+    .check(&world);
     Mistake {
         typed: &["event", "ls"],
         code: 4,

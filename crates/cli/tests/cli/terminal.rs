@@ -16,9 +16,11 @@ fn world() -> World {
     world
 }
 
-const LISTS: [&str; 12] = [
+const LISTS: [&str; 14] = [
     "status",
     "route ls",
+    "route show mailer",
+    "route show held",
     "dead ls",
     "dead groups",
     "dead compare --payload",
@@ -71,6 +73,18 @@ fn lists_tell_ages_at_a_terminal_and_times_elsewhere() {
         assert!(ages.contains("s ago") || ages.contains("now"), "{list}: {ages}");
     }
     assert!(world.json(&["event", "ls"])[0]["appended_at"].as_str().unwrap().ends_with('Z'));
+}
+
+#[test]
+fn colours_are_for_terminals_that_want_them_and_a_reader_that_leaves_is_no_error() {
+    let world = world();
+    let coloured = world.at_terminal(200, "unset NO_COLOR; postroom status");
+    assert!(coloured.contains("\u{1b}["), "{coloured}");
+    assert!(!world.at_terminal(200, "postroom status").contains('\u{1b}'));
+    assert!(!world.ok(&["status"]).contains('\u{1b}'));
+    // More than a pipe holds, so that writing fails.
+    let left = world.at_terminal(80, "(postroom config schema; echo code $? > code) | head -n 1; cat code");
+    assert_eq!(left, "{\ncode 0\n");
 }
 
 #[test]

@@ -182,8 +182,14 @@ to = {{ exec = {{ command = ["sh", "mailer.sh"] }} }}
         let text = format!("exit {}\n-- stdout\n{}-- stderr\n{}", said.code, said.stdout, said.stderr);
         let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let text = text.replace(&self.dir.path().display().to_string(), "[DIR]");
-        mask(&text.replace(&format!("ada@{}", host.trim()), "ada@[HOST]"))
+        mask(&text.replace(&format!("{}@{}", account(), host.trim()), "[USER]@[HOST]"))
     }
+}
+
+/// The account that runs the tests, and so every command: what the variables of a command say is not believed.
+pub(crate) fn account() -> String {
+    let user = nix::unistd::User::from_uid(nix::unistd::getuid()).unwrap();
+    user.map_or_else(|| format!("uid-{}", nix::unistd::getuid()), |user| user.name)
 }
 
 impl From<Output> for ProgramOutput {

@@ -390,7 +390,7 @@ pub(super) async fn rename(inner: &Inner, route: &str, to: &str, actor: &Actor) 
     let stat = Statement::new(stat).bind(&inner.mapping_name).bind(route).bind(to);
     let subject = format!("{route} to {to}");
     let action = Action::new(actor, "route.rename", &subject);
-    action.run(inner, "rename", vec![renamed, stat], |_| Some(0)).await.map(drop)
+    action.run(inner, "rename", vec![renamed, stat], |_| Some(1)).await.map(drop)
 }
 
 pub(super) async fn forget(inner: &Inner, route: &str, actor: &Actor) -> Result<(), StoreError> {

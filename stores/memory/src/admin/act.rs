@@ -72,7 +72,7 @@ impl State {
         for relay in self.relays.values_mut() {
             relay.serves.remove(name);
         }
-        self.note(now, actor, "route.rename", &format!("{name} to {to}"), 0);
+        self.note(now, actor, "route.rename", &format!("{name} to {to}"), 1);
         Ok(())
     }
 

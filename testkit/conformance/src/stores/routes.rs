@@ -212,7 +212,8 @@ pub async fn a_renamed_route_keeps_its_position_deliveries_and_dead_letters<H: S
     assert_eq!(s.timeline("a-1", "orders").await.attempts.len(), 1);
     s.agrees().await;
     let trail = s.admin().audit(None, 1).await.unwrap();
-    assert_eq!((trail[0].action.as_str(), trail[0].subject.as_str()), ("route.rename", "all to orders"));
+    let said = (trail[0].action.as_str(), trail[0].subject.as_str(), trail[0].count);
+    assert_eq!(said, ("route.rename", "all to orders", 1));
     let worker = s.serve(&named("orders")).await;
     let mut rest = worker.drain().await;
     rest.sort();

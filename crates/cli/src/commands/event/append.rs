@@ -11,9 +11,10 @@ use postroom_server::config::Config;
 use postroom_server::transports;
 use serde_json::{Value, json};
 
-use crate::app::{self, App, Opened};
+use crate::app::{self, App};
+use crate::commands::event::notes;
 use crate::exit::{Exit, Failed, Outcome};
-use crate::lines;
+use crate::lines::{self, Lines};
 use crate::options::{StoreArg, help};
 use crate::output::{Format, Table, count, note, print_lines};
 use crate::progress::during;
@@ -70,13 +71,14 @@ pub(crate) async fn run(app: &App, args: AppendArgs) -> Outcome {
     let config = app.config()?;
     let limits = config.limits;
     let store = args.store.clone();
-    let (single, named) = (args.lines.is_none(), args.id.is_some());
+    let single = args.lines.is_none();
     let meant = app::meant(&config, &store)?;
     let check = |event: &Event| transports::check(&config, meant, event);
-    let events = if single {
+    let Lines { events, named } = if single {
+        let named = Vec::from_iter(args.id.clone());
         let event = one(args, limits)?;
         check(&event)?;
-        vec![event]
+        Lines { events: vec![event], named }
     } else {
         lines::read(io::stdin().lock(), limits, check)?
     };
@@ -86,10 +88,7 @@ pub(crate) async fn run(app: &App, args: AppendArgs) -> Outcome {
     }
     let opened = app.open(&config, &store).await?;
     let admin = opened.admin();
-    let notes = match events.as_slice() {
-        [event] if single && app.is_table() => notes(&opened, event, named).await,
-        _ => Vec::new(),
-    };
+    let notes = if app.is_table() { notes::of(&opened, &events, &named).await } else { Vec::new() };
     let ids = if events.is_empty() { Vec::new() } else { traced(&config, &meant.name, &*admin, events).await? };
     let rows: Vec<Value> = ids.iter().map(|id| json!({ "id": id })).collect();
     let printed = match (app.global.output, rows.as_slice()) {
@@ -105,28 +104,6 @@ pub(crate) async fn run(app: &App, args: AppendArgs) -> Outcome {
             Ok(Exit::Done)
         }
     }
-}
-
-/// What the user may not have meant: an id that is there already, a type with a space, and an event that no route matches. A
-/// database role that may only append cannot read ids and routes, and gets no note about them.
-async fn notes(opened: &Opened, event: &Event, named: bool) -> Vec<String> {
-    let mut notes = Vec::new();
-    let before = if named { opened.admin().event(&event.id, false).await.ok().flatten() } else { None };
-    if let Some(before) = before {
-        let position = before.event.position;
-        notes.push(format!("id {} was appended before, at position {position}: both events are delivered", event.id));
-    }
-    if event.event_type.contains(char::is_whitespace) {
-        let kind = &event.event_type;
-        notes.push(format!("the type {kind:?} contains white space: a route matches it only if its pattern does, too"));
-    }
-    if opened.matches(event).await.is_ok_and(|matches| !matches) {
-        notes.push(format!(
-            "no route matches this event of type {}: it is kept, and delivered to nobody; `postroom route ls` shows the routes",
-            event.event_type
-        ));
-    }
-    notes
 }
 
 /// Appends events, with a trace if a collector is configured.

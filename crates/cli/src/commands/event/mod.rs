@@ -3,6 +3,7 @@
 mod append;
 mod export;
 mod ls;
+mod notes;
 mod show;
 mod tail;
 
