@@ -132,7 +132,11 @@ async fn renamed_routes(now: &Config, next: &Config) -> Vec<Problem> {
         let checked = renamed::check(store, &*opened.admin(), &next.routes_of(&store.name), &leaving).await;
         checked.err().filter(|error| !error.is_transient())
     }));
-    let problem = |error: postroom_core::StoreError| Problem::new(error.message).hint(error.hint);
+    // Only a route that no relay serves can be renamed or forgotten, and this relay goes on with the configuration it has.
+    let problem = |error: postroom_core::StoreError| {
+        Problem::new(error.message)
+            .hint(format!("stop the relay first, because it serves the route until then; {}", error.hint))
+    };
     answers.await.into_iter().flatten().map(problem).collect()
 }
 

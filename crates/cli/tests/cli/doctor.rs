@@ -82,6 +82,40 @@ fn a_killed_relay_an_orphan_and_a_program_that_is_gone_are_named() {
     assert!(gone.iter().all(|found| found["level"] == "problem" && found["hint"].is_string()), "{gone:#?}");
 }
 
+/// The routes of a program that embeds the library are in no file: here a relay with a configuration that doctor does not see.
+#[test]
+fn routes_of_a_program_are_no_fault_of_the_configuration_and_its_end_names_the_program() {
+    let world = World::new();
+    let config = std::fs::read_to_string(world.path("postroom.toml")).unwrap();
+    world.write("program.toml", &config.replace("name = \"test\"", "name = \"shop-server\""));
+    world.write("postroom.toml", "[store.main]\nurl = \"sqlite://shop.db\"\n");
+    let mut command = world.command(&["relay", "run", "--config", "program.toml"]);
+    command.stderr(Stdio::null());
+    let mut program = Running::start(command);
+    let deadline = Instant::now() + Duration::from_mins(5);
+    loop {
+        let (code, found) = diagnosed(&world, &[]);
+        if (code, codes(&found)) == (0, Vec::new()) {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{found:#?}");
+    }
+    program.signal_until_end(Signal::SIGKILL);
+    world.sql("update postroom_relay set alive_until = seen_at");
+    let (code, found) = diagnosed(&world, &[]);
+    assert_eq!(code, 0, "nothing is due: {found:#?}");
+    let none = with(&found, "doctor.no_relay");
+    assert!(none.len() == 1 && none[0]["hint"] == "start the programs that serve these routes again", "{found:#?}");
+    assert!(none[0]["fix"].is_null(), "the program `postroom` does not know these routes: {found:#?}");
+    let gone = with(&found, "doctor.route_orphan");
+    assert_eq!(gone.len(), 2, "{found:#?}");
+    for route in gone {
+        let hint = "start the program of relay shop-server again: the route is not in this configuration";
+        assert!(route["hint"] == hint && route["fix"].is_null(), "forgetting is not proposed: {route}");
+    }
+    assert_eq!(with(&found, "doctor.no_routes").len(), 0, "{found:#?}");
+}
+
 #[test]
 fn a_file_that_is_not_there_and_one_for_admin_only_are_problems() {
     let world = World::bare();

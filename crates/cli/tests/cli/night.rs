@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::world::{Running, World};
+#[cfg(feature = "postgres")]
+use crate::http;
+use crate::world::{Running, World, account};
 
 /// A handler that keeps the ids it accepted in `got`, refuses each id once, and is down unless `up` is there.
 const HANDLER: &str = r#"
@@ -94,7 +96,10 @@ fn what_stands_under_delivered_is_what_the_destination_got_replays_and_retries_i
     );
     let story = world.ok(&["event", "show", "e-1"]);
     assert_eq!(story.matches("✓ delivered").count(), 2, "{story}");
-    assert!(story.contains(&format!("↻ replay {id} by ada")) && story.contains(": partner lost data"), "{story}");
+    assert!(
+        story.contains(&format!("↻ replay {id} by {}@", account())) && story.contains(": partner lost data"),
+        "{story}"
+    );
     assert_eq!(world.run(&["verify"]).code, 0);
 }
 
@@ -150,7 +155,9 @@ fn a_pause_says_who_when_and_why_and_is_a_warning_while_something_is_due() {
     world.append("e-1", "order.placed", "k");
     let table = world.ok(&["status"]);
     assert!(
-        table.contains("paused by ada@") && table.contains(": vendor asked") && table.contains("for 0."),
+        table.contains(&format!("paused by {}@", account()))
+            && table.contains(": vendor asked")
+            && table.contains("for 0."),
         "{table}"
     );
     let shown = world.ok(&["route", "show", "mailer"]);
@@ -218,9 +225,30 @@ fn a_renamed_route_is_refused_until_it_is_renamed_in_the_store() {
     assert_eq!((lines(&world, "got"), world.json(&["status"])["routes"][0]["delivered"].as_u64()), (3, Some(3)));
     assert_eq!(world.run(&["verify"]).code, 0);
     let audit = world.json(&["audit"]);
-    assert_eq!((&audit[0]["action"], &audit[0]["subject"]), (&"route.rename".into(), &"mailer to mails".into()));
+    let said = (&audit[0]["action"], &audit[0]["subject"], &audit[0]["count"]);
+    assert_eq!(said, (&"route.rename".into(), &"mailer to mails".into(), &1.into()));
     let twice = world.run(&["route", "rename", "mailer", "mails", "--yes"]);
     assert!(twice.code == 1 && twice.stderr.contains("mailer"), "{}", twice.stderr);
+}
+
+#[test]
+fn a_reload_that_renames_a_served_route_says_to_stop_the_relay_first() {
+    let world = shop();
+    world.append("e-1", "order.placed", "k");
+    let mut running = relay(&world);
+    until(&world, "failing", |route| route["state"] == "breaker_open");
+    world.write("postroom.toml", &config("mails", ""));
+    running.signal(Signal::SIGHUP);
+    let deadline = Instant::now() + Duration::from_mins(5);
+    let log = || fs::read_to_string(world.path("log")).unwrap();
+    while !log().contains("configuration not reloaded") {
+        assert!(Instant::now() < deadline, "{}", log());
+    }
+    let log = log();
+    let refused = log.lines().find(|line| line.contains("configuration not reloaded")).unwrap();
+    let next = "stop the relay first, because it serves the route until then; to rename it: `postroom route rename mailer mails`";
+    assert!(refused.contains(next), "{refused}");
+    running.signal_until_end(Signal::SIGTERM);
 }
 
 #[test]
@@ -257,7 +285,7 @@ fn a_route_whose_start_is_said_is_a_new_one_and_says_what_it_passes_over() {
     assert!(told.is_some_and(|line| line["route"] == "third"), "{}", relay.stderr);
 }
 
-/// One relay, and its database is restarted: said once that it is away, once that it is back, and nobody else is blamed.
+/// One relay with nothing to do, and its database is restarted: said once that it is away, once that it is back, and nobody else is blamed.
 #[cfg(feature = "postgres")]
 #[test]
 fn a_restart_of_the_database_is_two_lines() {
@@ -276,12 +304,17 @@ fn a_restart_of_the_database_is_two_lines() {
         .collect();
     world.write("postroom.toml", &format!("name = \"test\"\n[store.main]\n{url}\n[retry]\nbase = \"1ms\"\n{routes}"));
     world.ok(&["store", "migrate", "up"]);
-    let mut command = world.command(&["relay", "run"]);
+    let address = http::free();
+    let mut command = world.command(&["relay", "run", "--listen", &address]);
     command.stderr(fs::File::create(world.path("log")).unwrap()).stdout(Stdio::piped());
     let mut relay = Running::start(command);
     world.append("e-1", "order.placed", "k");
     until(&world, "delivered", |route| route["delivered"] == 1);
+    http::until(&address, "/readyz", "ready", |answer| answer.status == 200);
     runtime.block_on(cluster.stop_fast());
+    // The store is asked for this, whether or not the relay has something to do.
+    let away = |answer: &http::Answer| answer.status == 503 && answer.body.contains("store main cannot be reached");
+    http::until(&address, "/readyz?verbose", "not ready", away);
     let log = || fs::read_to_string(world.path("log")).unwrap();
     let deadline = Instant::now() + Duration::from_mins(5);
     while !log().contains("store does not answer; retrying until it does") {
@@ -291,6 +324,7 @@ fn a_restart_of_the_database_is_two_lines() {
     while !log().contains("store answers again") {
         assert!(Instant::now() < deadline, "{}", log());
     }
+    http::until(&address, "/readyz", "ready again", |answer| answer.status == 200);
     world.append("e-2", "order.placed", "k");
     until(&world, "delivered again", |route| route["delivered"] == 2);
     relay.signal_until_end(Signal::SIGTERM);

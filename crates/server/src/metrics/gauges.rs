@@ -1,6 +1,7 @@
 //! What only the database knows, asked every ten seconds by one relay of each store: a scrape asks nothing.
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use postroom_admin::ManagedStore;
 use postroom_admin::view::RouteStatus;
 use postroom_core::StoreError;
 use postroom_core::metrics::{self as names, Metric};
-use tokio::time::{interval, sleep, timeout};
+use tokio::time::{Instant, interval, sleep, timeout};
 
 use crate::connect::Ready;
 use crate::leader::is_leader;
@@ -19,6 +20,8 @@ use crate::monitor::Monitor;
 const EVERY: Duration = Duration::from_secs(10);
 /// Until the first heartbeat is in the store nobody knows who asks.
 const SOON: Duration = Duration::from_secs(1);
+/// Between two questions whether a store answers at all, which is what `/readyz` tells.
+const PING: Duration = Duration::from_secs(2);
 /// How long a store may take to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
@@ -39,19 +42,41 @@ async fn look(monitor: &Monitor, name: &str, store: Ready, boot: &str) {
     let store = store.await;
     monitor.health.store(name, Ok(()));
     let up = monitor.metrics.gauge(&names::STORE_UP, &[name]);
+    let note = |reached: Result<(), String>| {
+        up.set(if reached.is_ok() { 1.0 } else { 0.0 });
+        monitor.health.store(name, reached);
+    };
     loop {
-        let answer = timeout(ANSWER_WITHIN, ask(monitor, name, &store, boot)).await;
-        up.set(if matches!(answer, Ok(Ok(_))) { 1.0 } else { 0.0 });
-        let joined = match answer {
-            Ok(Ok(joined)) => joined,
-            // The routes of a store that does not answer say so themselves.
-            Ok(Err(error)) => {
-                tracing::debug!(store = name, %error, "gauges of the store could not be read");
+        let joined = match within(ask(monitor, name, &store, boot)).await {
+            Ok(joined) => {
+                note(Ok(()));
+                joined
+            }
+            // The routes of a store that does not answer log it themselves.
+            Err(why) => {
+                tracing::debug!(store = name, error = why, "gauges of the store could not be read");
+                note(Err(why));
                 true
             }
-            Err(_) => true,
         };
-        sleep(if joined { EVERY } else { SOON }).await;
+        if !joined {
+            sleep(SOON).await;
+            continue;
+        }
+        // An idle relay may ask its store for nothing for as long as a third of its lease.
+        let next = Instant::now() + EVERY;
+        while Instant::now() < next {
+            sleep(PING).await;
+            note(within(store.admin().relays()).await.map(drop));
+        }
+    }
+}
+
+/// What a store answers, or why it does not.
+async fn within<T>(asked: impl Future<Output = Result<T, StoreError>>) -> Result<T, String> {
+    match timeout(ANSWER_WITHIN, asked).await {
+        Ok(answer) => answer.map_err(|error| error.to_string()),
+        Err(_) => Err(format!("no answer within {} s", ANSWER_WITHIN.as_secs())),
     }
 }
 

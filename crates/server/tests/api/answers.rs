@@ -80,6 +80,25 @@ async fn an_operator_stops_a_route_and_lets_it_go_on() {
 }
 
 #[tokio::test]
+async fn a_route_with_many_undelivered_events_is_forgotten_only_with_their_number() {
+    let site = Site::guarded("").await;
+    let forget = "/api/v1/routes/orders/forget";
+    let more: Vec<Event> = (0..1_000).map(|n| Event::new("order.paid").id(format!("m-{n}"))).collect();
+    site.admin.append(&more).await.unwrap();
+    for confirm in ["{}", r#"{"confirm": 1000}"#, r#"{"confirm": 1004}"#] {
+        let refused = site.ask("admin", "POST", forget, Some(confirm)).await;
+        assert_eq!((refused.status, refused.code().as_str()), (409, "http.confirm"), "{confirm}: {refused:?}");
+        assert!(refused.body.contains("1003 undelivered events"), "{confirm}: {refused:?}");
+    }
+    assert_eq!(site.admin.routes().await.unwrap().len(), 1, "nothing is forgotten yet");
+    let forgotten = site.ask("admin", "POST", forget, Some(r#"{"confirm": 1003, "reason": "moved"}"#)).await;
+    assert_eq!(forgotten.status, 200, "{forgotten:?}");
+    assert!(site.admin.routes().await.unwrap().is_empty());
+    let action = site.get("viewer", "/api/v1/audit?limit=1").await.json()[0].clone();
+    assert_eq!((&action["action"], &action["count"]), (&json!("route.forget"), &json!(1003)), "{action}");
+}
+
+#[tokio::test]
 async fn an_admin_erases_the_payloads_of_a_key_and_says_how_many() {
     let site = Site::guarded("").await;
     let path = "/api/v1/keys/k/payloads";
