@@ -3,6 +3,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+/// How long a store must have been away before an answer ends the outage. A server that shuts down ends its sessions one after
+/// the other: the next one may still answer, and the store is no more back than gone.
+const AWAY_MIN: Duration = Duration::from_secs(1);
+
 /// Outage of a store, shared by the engines of its routes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StoreOutage(Arc<Mutex<Record>>);
@@ -22,12 +26,15 @@ impl StoreOutage {
         is_new
     }
 
-    /// Notes that the store answered. Returns how long it had not.
+    /// Notes that the store answered. Returns how long it had not, once the outage is over.
     pub(crate) fn ended(&self, now: Duration) -> Option<Duration> {
         let mut record = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let since = record.since.take()?;
-        record.ended = Some(now);
-        Some(now.saturating_sub(since))
+        let away = now.saturating_sub(record.since?);
+        if away < AWAY_MIN {
+            return None;
+        }
+        *record = Record { since: None, ended: Some(now) };
+        Some(away)
     }
 
     /// Returns whether the store does not answer, or did not within this time.
@@ -50,5 +57,14 @@ mod tests {
         assert!(other.is_recent(at(100), at(30)));
         assert_eq!((other.ended(at(6)), outage.ended(at(7))), (Some(at(4)), None));
         assert!(outage.is_recent(at(30), at(30)) && !outage.is_recent(at(36), at(30)));
+    }
+
+    #[test]
+    fn an_answer_of_a_session_that_is_about_to_end_too_is_not_the_end_of_an_outage() {
+        let (outage, at) = (StoreOutage::default(), Duration::from_millis);
+        assert!(outage.began(at(100)));
+        assert_eq!(outage.ended(at(130)), None);
+        assert!(!outage.began(at(160)), "the same outage goes on");
+        assert_eq!(outage.ended(at(1_100)), Some(at(1_000)));
     }
 }

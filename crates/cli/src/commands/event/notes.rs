@@ -3,6 +3,7 @@
 //! A database role that may only append cannot read ids and routes, and gets no note about them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 use postroom_admin::{Admin, Page, Selection};
 use postroom_core::Event;
@@ -89,7 +90,7 @@ fn some<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
     let more = names.len().saturating_sub(NAMED);
     let mut text = names.take(NAMED).collect::<Vec<_>>().join(", ");
     if more > 0 {
-        text += &format!(" and {more} more");
+        let _ = write!(text, " and {more} more");
     }
     text
 }
