@@ -52,12 +52,10 @@ fn main() -> ExitCode {
         }
         // The lists are made where the keys and the commands are; the tests that compare them can also write them.
         ["docs"] => {
+            // The whole workspace's features: what the tests have built already is not built again.
             let write = [("POSTROOM_WRITE_DOCS", "1")];
-            cargo_with(&["test", "--quiet", "--package", "postroom-server", "--test", "server", "docs::"], &write)
-                && cargo_with(
-                    &["test", "--quiet", "--package", "postroom-cli", "--bin", "postroom", "reference"],
-                    &write,
-                )
+            cargo_with(&["test", "--quiet", "--workspace", "--test", "server", "docs::"], &write)
+                && cargo_with(&["test", "--quiet", "--workspace", "--bin", "postroom", "reference"], &write)
         }
         ["package"] => said(package::check()),
         ["deb"] => deb::package("release"),
