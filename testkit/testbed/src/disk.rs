@@ -15,6 +15,10 @@ pub struct SmallDisk(PathBuf);
 
 impl SmallDisk {
     /// Mounts an empty one.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be mounted.
     pub fn new(megabytes: u32) -> Self {
         let folder = unique_folder("postroom-disk").unwrap();
         let size = format!("size={megabytes}m");
@@ -30,6 +34,10 @@ impl SmallDisk {
     }
 
     /// Takes all the room that is left; removing the file gives it back.
+    ///
+    /// # Panics
+    ///
+    /// When the file cannot be made.
     pub fn fill(&self) -> PathBuf {
         let ballast = self.0.join("ballast");
         let mut file = OpenOptions::new().create(true).append(true).open(&ballast).unwrap();

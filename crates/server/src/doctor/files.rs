@@ -24,7 +24,7 @@ const SECRET_FILES: [&str; 8] = [
 const OTHERS_READ: u32 = 0o004;
 
 pub(super) fn about(config: &Config) -> Vec<Diagnostic> {
-    let open: Vec<Diagnostic> = secret_files(config).iter().filter(|path| is_open(path)).map(warning).collect();
+    let open: Vec<Diagnostic> = secret_files(config).iter().filter(|path| is_open(path)).map(|path| warning(path)).collect();
     if open.is_empty() {
         vec![Diagnostic::fine("files with secrets and payloads are closed to other users of this machine")]
     } else {
@@ -51,11 +51,11 @@ fn secret_files(config: &Config) -> BTreeSet<PathBuf> {
 }
 
 /// Whether every user can read it. One that cannot be asked is another finding's business.
-fn is_open(path: &impl AsRef<Path>) -> bool {
-    path.as_ref().metadata().is_ok_and(|file| file.permissions().mode() & OTHERS_READ != 0)
+fn is_open(path: &Path) -> bool {
+    path.metadata().is_ok_and(|file| file.permissions().mode() & OTHERS_READ != 0)
 }
 
-fn warning(path: &PathBuf) -> Diagnostic {
+fn warning(path: &Path) -> Diagnostic {
     let shown = path.display();
     Diagnostic::warning("doctor.readable_file", format!("every user of this machine can read {shown}"))
         .fix(format!("chmod o-rwx {shown}"))

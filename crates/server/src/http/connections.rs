@@ -16,12 +16,12 @@ use crate::metrics::{Counter, Gauge, Metrics};
 
 /// Connections at a time; fewer where the process may open few files.
 const CONNECTIONS_MAX: usize = 256;
-/// Share of them for one address: a proxy in front has all of its clients behind one.
-const SHARE_OF_ADDRESS: f64 = 0.75;
+/// Fourths of them for one address: a proxy in front has all of its clients behind one.
+const FOURTHS_FOR_ADDRESS: usize = 3;
 /// How long a client may take for the TLS handshake and the head of a request, and wait between two requests.
 const HEAD_WITHIN: Duration = Duration::from_secs(20);
 /// How long a request may take, from its head to the last byte of the response. Live streams are exempt.
-const REQUEST_WITHIN: Duration = Duration::from_secs(120);
+const REQUEST_WITHIN: Duration = Duration::from_mins(2);
 
 /// Connections of a listener.
 #[derive(Debug)]
@@ -93,7 +93,7 @@ impl Connections {
         let counter = |reason: Reason| metrics.counter(&names::HTTP_CONNECTIONS_CLOSED, &[reason.as_str()]);
         Self {
             max,
-            per_address_max: ((max as f64 * SHARE_OF_ADDRESS) as usize).max(1),
+            per_address_max: (max * FOURTHS_FOR_ADDRESS / 4).max(1),
             open: Mutex::default(),
             gauge: metrics.gauge(&names::HTTP_CONNECTIONS, &[]),
             closed: Reason::ALL.map(counter),

@@ -264,9 +264,8 @@ impl Kind {
         check_text(&text)?;
         let fits = match self {
             Self::Time => parse_ago(&text).map(drop),
-            Self::Duration => parse_duration(&text).map(drop),
             Self::Expiry if text == "never" => Ok(()),
-            Self::Expiry => parse_duration(&text).map(drop),
+            Self::Duration | Self::Expiry => parse_duration(&text).map(drop),
             Self::Rate => parse_rate(&text).map(drop),
             Self::Pattern => Pattern::parse(&text).map(drop).map_err(|error| error.to_string()),
             Self::Role => {

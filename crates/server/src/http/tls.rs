@@ -49,7 +49,7 @@ impl Certificates {
                         tracing::info!(cert_file = %self.files.cert_file.display(), "certificate of the HTTP server read again");
                     }
                     Err(error) => {
-                        tracing::error!(%error, "certificate of the HTTP server not replaced; the previous one stays in use")
+                        tracing::error!(%error, "certificate of the HTTP server not replaced; the previous one stays in use");
                     }
                 }
                 current.stamps = stamps;
