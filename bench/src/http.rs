@@ -55,7 +55,7 @@ async fn pull() {
     let route = "[[route]]\nname = \"work\"\nstart = \"beginning\"\nto = { pull = { in_flight = 512 } }\n";
     let config = config(folder.path(), route);
     let store = config.store(None).unwrap();
-    stores::open_schema(store, IfMissing::Create).await.unwrap().up().await.unwrap();
+    stores::open_schema(store, config.limits, IfMissing::Create).await.unwrap().up().await.unwrap();
     let admin = stores::open(store, config.limits).await.unwrap().admin();
     for batch in 0..EVENTS / 10_000 {
         let events: Vec<_> = (0..10_000).map(|n| event(batch * 10_000 + n)).collect();
@@ -105,7 +105,12 @@ async fn scrape() {
     let folder = tempfile::tempdir().unwrap();
     let route = |n: usize| format!("[[route]]\nname = \"route-{n}\"\nto = {{ noop = {{}} }}\n");
     let config = config(folder.path(), &(0..ROUTES).map(route).collect::<String>());
-    stores::open_schema(config.store(None).unwrap(), IfMissing::Create).await.unwrap().up().await.unwrap();
+    stores::open_schema(config.store(None).unwrap(), config.limits, IfMissing::Create)
+        .await
+        .unwrap()
+        .up()
+        .await
+        .unwrap();
     let (monitor, address) = site(&config).await;
     let (mut options, served) = (RunOptions::default(), config.clone());
     options.monitor = Some(Arc::clone(&monitor));

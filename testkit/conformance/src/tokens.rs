@@ -66,7 +66,7 @@ pub(crate) async fn rotated_and_used(admin: &dyn Admin) {
         hash: "first".into(),
     };
     let made = admin.add_token(&new, &actor).await.unwrap();
-    let rotated = admin.rotate_token("grafana", "second", Duration::from_secs(60), &actor).await.unwrap();
+    let rotated = admin.rotate_token("grafana", "second", Duration::from_mins(1), &actor).await.unwrap();
     let until = rotated.previous_until.unwrap();
     assert_eq!(rotated.hashes(made.created_at).collect::<Vec<_>>(), ["second", "first"]);
     assert_eq!(rotated.hashes(until).collect::<Vec<_>>(), ["second"]);
@@ -79,7 +79,7 @@ pub(crate) async fn rotated_and_used(admin: &dyn Admin) {
     admin.token_used("nobody").await.unwrap();
     let used = admin.tokens().await.unwrap().remove(0);
     let at = used.last_used_at.unwrap();
-    assert!(!used.use_is_news(at) && used.use_is_news(at + Duration::from_secs(60)));
+    assert!(!used.use_is_news(at) && used.use_is_news(at + Duration::from_mins(1)));
 
     admin.revoke_token("grafana", &actor).await.unwrap();
     let revoked = admin.tokens().await.unwrap().remove(0);

@@ -1,6 +1,11 @@
 //! What the tests of the client packages share: a shop's database, a real relay beside it, and copies of the packages.
 
-#![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "what cannot be made or read fails the test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "what cannot be made or read fails the test"
+)]
 
 mod cache;
 mod shop;

@@ -74,7 +74,7 @@ const SYSTEMS: [Crowd; 5] = [
                  select '{type}-' || n, 'Payment', '{type}-' || n, '{type}', '{}', clock_timestamp() from generate_series(1, {n}) n",
         delivered: "select count(*) from outbox where event_type = '{type}' and published_at is not null",
         bad: BAD_FOR_BREAKER,
-        within: Duration::from_secs(60),
+        within: Duration::from_mins(1),
     },
     Crowd {
         preset: "eventqueue",

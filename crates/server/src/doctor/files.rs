@@ -24,7 +24,8 @@ const SECRET_FILES: [&str; 8] = [
 const OTHERS_READ: u32 = 0o004;
 
 pub(super) fn about(config: &Config) -> Vec<Diagnostic> {
-    let open: Vec<Diagnostic> = secret_files(config).iter().filter(|path| is_open(path)).map(|path| warning(path)).collect();
+    let open: Vec<Diagnostic> =
+        secret_files(config).iter().filter(|path| is_open(path)).map(|path| warning(path)).collect();
     if open.is_empty() {
         vec![Diagnostic::fine("files with secrets and payloads are closed to other users of this machine")]
     } else {

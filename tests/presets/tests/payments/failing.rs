@@ -120,7 +120,8 @@ fn a_dead_letter_is_published_again_by_hand_or_by_command() {
 fn letter(payments: &Payments, id: &str) -> Value {
     let letters = payments.kafka.read(&payments.topic("dlq"));
     let letter = letters.iter().map(postroom_presets::Record::json).find(|letter| letter["event_id"] == id);
-    letter.unwrap_or_else(|| panic!("no dead letter of {id}: {letters:?}"))
+    assert!(letter.is_some(), "no dead letter of {id}: {letters:?}");
+    letter.unwrap()
 }
 
 #[test]
