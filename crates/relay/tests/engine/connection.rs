@@ -105,6 +105,9 @@ impl Source for LineSource {
     async fn release(&self) -> Result<(), StoreError> {
         self.0.release().await
     }
+    fn holds_transactions(&self) -> bool {
+        self.0.holds_transactions()
+    }
     async fn disable(&self, failure: &Failure) -> Result<(), StoreError> {
         self.0.disable(failure).await
     }

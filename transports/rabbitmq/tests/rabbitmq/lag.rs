@@ -1,5 +1,6 @@
 //! Messages and consumers of queues, as they are read beside a route.
 
+use lapin::BasicProperties;
 use lapin::options::{BasicConsumeOptions, BasicPublishOptions};
 use lapin::types::FieldTable;
 use postroom_conformance::changed;
@@ -55,7 +56,11 @@ async fn queues_that_are_named_are_read_too_and_one_that_is_missing_is_unknown()
     let place = Place::shared().await;
     let missing = format!("{}-missing", place.name);
     let body = BasicPublishOptions::default();
-    place.channel.basic_publish("".into(), place.name.clone().into(), body, b"x", Default::default()).await.unwrap();
+    place
+        .channel
+        .basic_publish("".into(), place.name.clone().into(), body, b"x", BasicProperties::default())
+        .await
+        .unwrap();
     // By the default exchange the routing key is the queue.
     let mut reader = reader(changed(options(&url(place.port), ""), |o| {
         o.routing_key = Template::parse(&place.name, &[]).unwrap();
