@@ -44,7 +44,7 @@ async fn without_jetstream_events_reach_who_listens_and_receipts_say_that_nobody
     for event in &events {
         let message = heard.next().await.expect("a message");
         let headers = message.headers.expect("headers");
-        assert_eq!(headers.get("ce-id").map(|id| id.as_str()), Some(event.id.as_str()));
+        assert_eq!(headers.get("ce-id").map(async_nats::HeaderValue::as_str), Some(event.id.as_str()));
     }
     post.close().await;
 }
