@@ -105,6 +105,8 @@ pub struct Ownership {
     pub lanes: usize,
     /// Lanes that the relay has lost: their deliveries are dropped, and their settles have no effect.
     pub lost: Vec<LaneTerm>,
+    /// Whether the source gave the lost lanes up itself, because the store was restarted or did not say what became of a write.
+    pub given_up: bool,
     /// Lanes that the relay should release: unsent deliveries are returned, the rest is finished. The source releases them when empty.
     pub recalled: Vec<LaneTerm>,
     /// Reason why the store refuses to go on: a check failed.

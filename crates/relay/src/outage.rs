@@ -37,6 +37,12 @@ impl StoreOutage {
         Some(away)
     }
 
+    /// Notes that the store was away, and back before a call failed.
+    pub(crate) fn passed(&self, now: Duration) {
+        let mut record = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        record.ended = Some(now);
+    }
+
     /// Returns whether the store does not answer, or did not within this time.
     pub(crate) fn is_recent(&self, now: Duration, within: Duration) -> bool {
         let record = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::Shared;
-use postroom_core::{Clock, RelayIdentity, Retention, Store, StoreError};
+use postroom_core::{Clock, RelayIdentity, Retention, Store, StoreError, StoreErrorKind};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -251,6 +251,10 @@ async fn keep(store: impl Future<Output = Arc<dyn Store>>, options: Arc<RelayOpt
         clock.sleep(between_prunes(&retention)).await;
         match store.retain().prune(&retention).await {
             Ok(pruned) => tracing::debug!(store = store.name(), events = pruned.events, "retention applied"),
+            // That the store is away is told where deliveries find it out.
+            Err(error) if error.kind == StoreErrorKind::Unreachable => {
+                tracing::debug!(store = store.name(), %error, "retention could not be applied");
+            }
             Err(error) => tracing::warn!(store = store.name(), %error, "retention could not be applied"),
         }
     }

@@ -162,6 +162,8 @@ impl World {
     pub fn relay(&self, name: &str) -> Running {
         let log = File::options().create(true).append(true).open(self.path(&format!("{name}.log"))).unwrap();
         let mut command = self.command(&["relay", "run"]);
+        // Which lanes were lost says how many deliveries may be repeated.
+        command.env("RUST_LOG", "info,sqlx=warn,async_nats=off,postroom_relay::lanes=debug");
         command.env("POSTROOM_NAME", name).stdout(Stdio::null()).stderr(log);
         Running::start(command)
     }

@@ -196,7 +196,9 @@ fn render(detail: &RouteDetail) -> String {
         status.dead
     );
     let _ = write!(text, "\n  rate {:.1}/s now, {:.1}/s over the last minute", status.rate, status.rate_1m);
-    text.push_str(&backlog(status.due.unwrap_or(0), status.rate));
+    if !matches!(status.state, RouteState::Halted | RouteState::Paused) {
+        text.push_str(&backlog(status.due.unwrap_or(0), status.rate));
+    }
     for lanes in detail.lanes.chunk_by(|one, next| one.holder == next.holder) {
         text.push_str(&held(lanes));
     }
@@ -215,7 +217,7 @@ fn backlog(due: u64, rate: f64) -> String {
     format!("; at this rate the backlog is gone in about {}", when::age(gone))
 }
 
-/// Describes neighbouring lanes of one holder. A term is one ownership, so one less is how often a lane changed hands.
+/// Describes neighbouring lanes of one holder. A term is one ownership: also the same relay's after a restart, of it or of the store.
 fn held(lanes: &[LaneRow]) -> String {
     let (Some(first), Some(last)) = (lanes.first(), lanes.last()) else { return String::new() };
     let numbers =
@@ -223,10 +225,10 @@ fn held(lanes: &[LaneRow]) -> String {
     let holder =
         first.holder.as_ref().map_or_else(|| "held by no relay".to_owned(), |relay| format!("held by {relay}"));
     let unsettled: u64 = lanes.iter().map(|lane| lane.unsettled).sum();
-    let changes = lanes.iter().map(|lane| (lane.term - 1).max(0)).max().unwrap_or(0);
-    let changes = if changes == 0 { String::new() } else { format!(", changed hands {changes}x") };
+    let times = lanes.iter().map(|lane| lane.term).max().unwrap_or(0);
+    let times = if times < 2 { String::new() } else { format!(", taken {times}x so far") };
     let position = lanes.iter().map(|lane| lane.hwm).max().unwrap_or(0);
-    format!("\n  {numbers}  {holder}{changes}  position {position}  unsettled {unsettled}")
+    format!("\n  {numbers}  {holder}{times}  position {position}  unsettled {unsettled}")
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -401,7 +403,7 @@ mod tests {
             counts: Counts::default(),
         };
         let line = held(&[lane(0, 1), lane(1, 3)]);
-        assert_eq!(line, "\n  lanes 0-1  held by relay-1, changed hands 2x  position 11  unsettled 2");
+        assert_eq!(line, "\n  lanes 0-1  held by relay-1, taken 3x so far  position 11  unsettled 2");
         assert_eq!(held(&[lane(2, 1)]), "\n  lane 2  held by relay-1  position 12  unsettled 1");
     }
 }

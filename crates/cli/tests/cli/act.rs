@@ -125,6 +125,28 @@ fn erased_payloads_are_gone_and_their_events_stay() {
 }
 
 #[test]
+fn erased_payloads_are_not_in_the_file_either() {
+    let world = World::new();
+    let size = |n: usize| if n == 7 { 20_000 } else { 30 };
+    let lines: Vec<String> = (0..60)
+        .map(|n| {
+            let (key, text) = if n % 2 == 0 { ("gone", "canary") } else { ("kept", "others") };
+            format!(r#"{{"type":"order.placed","key":"{key}","payload":"{text}-{n}-{}"}}"#, "x".repeat(size(n / 2)))
+        })
+        .collect();
+    assert_eq!(world.feed(&["event", "append", "-"], &lines.join("\n")).code, 0);
+    world.ok(&["relay", "run", "--drain"]);
+    let holds = |text: &[u8]| {
+        let file = std::fs::read(world.path("shop.db")).unwrap();
+        file.windows(text.len()).filter(|part| *part == text).count()
+    };
+    assert!(holds(b"canary-") >= 30);
+    assert_eq!(world.json(&["erase", "--key", "gone", "--yes"])["events"], 30);
+    assert_eq!(holds(b"canary-"), 0, "overwritten, not only out of reach");
+    assert!(holds(b"others-") >= 30);
+}
+
+#[test]
 fn a_settled_event_is_sent_again_on_request() {
     let world = World::new();
     world.append("a", "order.placed", "o-1");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use postroom_core::{
-    Capabilities, Clock, Delivery, Event, Failure, LaneTerm, OnDead, OnFailure, RetryPolicy, RouteSpec, Source,
+    Capabilities, Clock, Delivery, Event, Failure, OnDead, OnFailure, Ownership, RetryPolicy, RouteSpec, Source,
     StoreError, StoreErrorKind, TraceParent, Transport, Verdict,
 };
 
@@ -88,18 +88,31 @@ impl RouteContext {
         }
     }
 
-    /// Logs which lanes were lost. Without an outage of the store, another relay has taken them over.
-    pub(super) fn log_lost_lanes(&self, lanes: &[LaneTerm]) {
+    /// Logs which lanes were lost. Without an outage or a restart of the store, another relay has taken them over.
+    pub(super) fn log_lost_lanes(&self, ownership: &Ownership) {
+        let lanes = &ownership.lost;
         if lanes.is_empty() {
             return;
         }
         let lost: Vec<String> = lanes.iter().map(|lane| format!("{}@{}", lane.lane, lane.term)).collect();
         let (store, route, count, lost) = (&self.store_name, self.name(), lanes.len(), lost.join(" "));
-        if self.outage.is_recent(self.elapsed(), self.options.lease) {
-            tracing::info!(store, route, lanes = count, lost, "lanes lost while the store was away; taking them again");
+        let away = self.is_store_away();
+        if !away && ownership.given_up {
+            // It was back before a call failed.
+            self.outage.passed(self.elapsed());
+            tracing::info!(store, "store was restarted; taking the lanes again");
+        }
+        if away || ownership.given_up {
+            let why = "lanes lost while the store was away; taking them again";
+            tracing::debug!(target: "postroom_relay::lanes", store, route, lanes = count, lost, "{why}");
         } else {
             tracing::warn!(store, route, lanes = count, lost, "another relay has taken over lanes");
         }
+    }
+
+    /// Returns whether the store is away, or was a short time ago: what follows from that is not news.
+    pub(super) fn is_store_away(&self) -> bool {
+        self.outage.is_recent(self.elapsed(), self.options.lease)
     }
 
     /// The text of a failure, where it quotes nobody.

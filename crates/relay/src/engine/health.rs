@@ -71,7 +71,8 @@ impl Health {
     pub(super) fn took(&mut self, report: &Ownership) -> bool {
         self.halted.clone_from(&report.halted);
         self.trouble = None;
-        let stood_by = std::mem::replace(&mut self.stands_by, report.lanes == 0);
+        // What the relay gave up itself it takes again at once.
+        let stood_by = std::mem::replace(&mut self.stands_by, report.lanes == 0 && !report.given_up);
         self.stands_by && !stood_by
     }
 

@@ -142,7 +142,7 @@ impl Engine {
 
     /// Takes in what the store says of our ownership.
     pub(super) fn update_ownership(&mut self, ownership: &Ownership) {
-        self.route.log_lost_lanes(&ownership.lost);
+        self.route.log_lost_lanes(ownership);
         for lane in &ownership.lost {
             self.lose(*lane);
         }
@@ -150,12 +150,12 @@ impl Engine {
             self.give_up(*lane);
         }
         if self.ownership.update(ownership) {
-            tracing::info!(
-                store = self.route.store_name,
-                route = self.route.name(),
-                lanes = ownership.lanes,
-                "lanes of the route owned by this relay"
-            );
+            let (store, route, lanes) = (&self.route.store_name, self.route.name(), ownership.lanes);
+            if self.route.is_store_away() {
+                tracing::debug!(store, route, lanes, "lanes of the route owned by this relay");
+            } else {
+                tracing::info!(store, route, lanes, "lanes of the route owned by this relay");
+            }
         }
     }
 
@@ -201,6 +201,10 @@ impl Engine {
         match health.state {
             // Only the time of the next attempt is another one.
             state if state == before => {}
+            // The store's outage is told once, not once for each of its routes.
+            state if self.route.is_store_away() && [before, state].contains(&RouteState::Down) => {
+                tracing::debug!(store, route, state = state.as_str(), reason = health.message, "state of the route");
+            }
             RouteState::Running => tracing::info!(store, route, "route is running"),
             state => {
                 tracing::warn!(store, route, state = state.as_str(), reason = health.message, "route is not running");

@@ -97,6 +97,8 @@ struct State {
     outgoing: Vec<(i64, InFlight)>,
     /// Ownerships that ended and of which the engine has not been told.
     lost: Vec<LaneTerm>,
+    /// Whether we gave them up ourselves: memory is not to be trusted.
+    given_up: bool,
     /// What was appended before is not for this route.
     start_at: Option<i64>,
     /// Which server was read.
@@ -214,6 +216,7 @@ impl Shared {
         // A read of before must not tell of another server, or fail, when the lanes are ours again: that would cost them twice.
         (state.ahead, state.sweeping) = (None, None);
         (state.server, state.quiet, state.halted) = (None, None, None);
+        state.given_up = !state.lost.is_empty();
     }
 
     /// Which counts of our lanes differ, in words. A renewal does not wait long for a take: the next one asks again.

@@ -102,6 +102,7 @@ impl Shared {
             .write("release", move |session| Box::pin(async move { leave(session, &route, &boot).await }))
             .await?;
         state.lost.clear();
+        state.given_up = false;
         state.halted = None;
         self.inner.wake.wake();
         // The lanes are free by now, whatever becomes of the sums.

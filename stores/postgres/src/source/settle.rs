@@ -140,7 +140,8 @@ impl Shared {
         }
         lost.retain(|lane| !state.lost.contains(lane));
         lost.append(&mut state.lost);
-        Ok(Ownership { paused, lanes: state.lanes.len(), lost, ..Ownership::default() })
+        let given_up = std::mem::take(&mut state.given_up);
+        Ok(Ownership { paused, lanes: state.lanes.len(), lost, given_up, ..Ownership::default() })
     }
 
     /// Writes a settle, and leaves what it means for memory to be absorbed. Says whether the route is paused.

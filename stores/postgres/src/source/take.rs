@@ -35,6 +35,7 @@ impl Shared {
         }
         let mut result = self.take_locked(state, budget).await?;
         result.ownership.lost.append(&mut state.lost);
+        result.ownership.given_up = std::mem::take(&mut state.given_up);
         Ok(result)
     }
 
