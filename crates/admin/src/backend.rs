@@ -141,6 +141,10 @@ pub trait LogBackend: Backend {
     async fn write_log(&self, operation: &'static str, job: LogJob) -> Result<Answer, StoreError>;
     /// Lets others write between two transactions of one large action; `took` is how long the first one was.
     async fn make_room(&self, took: Duration);
+    /// Removes what was erased from files of the database that still have it, as far as other programs let it.
+    async fn overwrite(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
     /// The backend itself, for the tables of the operator's.
     fn tables(self: Arc<Self>) -> Arc<dyn Backend>;
 

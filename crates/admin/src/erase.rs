@@ -46,6 +46,7 @@ pub(crate) async fn erase(
         erased.bytes += turn.bytes;
         after = turn.last;
     }
+    log.overwrite().await?;
     Ok(erased)
 }
 

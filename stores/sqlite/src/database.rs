@@ -176,6 +176,13 @@ impl Database {
         joined(begun, "begin")?.map_err(|e| Fault::from(e).at("begin", &self.path))
     }
 
+    /// Moves what the `-wal` file has into the database and empties it; not while another program reads.
+    pub(crate) async fn empty_wal(&self, operation: &'static str) -> Result<(), StoreError> {
+        let failed = |error: sqlx::Error| Fault::from(error).at(operation, &self.path);
+        let mut conn = self.pool.acquire().await.map_err(failed)?;
+        sqlx::query("pragma wal_checkpoint(truncate)").execute(&mut *conn).await.map(drop).map_err(failed)
+    }
+
     /// Runs the work in one write transaction; see [`Writer`].
     pub(crate) async fn write<T, F>(&self, operation: &'static str, work: F) -> Result<T, StoreError>
     where

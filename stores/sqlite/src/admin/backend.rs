@@ -284,6 +284,10 @@ impl LogBackend for SqliteLog {
         turns::make_room(took).await;
     }
 
+    async fn overwrite(&self) -> Result<(), StoreError> {
+        self.0.db.empty_wal("erase").await
+    }
+
     fn tables(self: Arc<Self>) -> Arc<dyn Backend> {
         self
     }
