@@ -16,6 +16,7 @@ pub mod failing;
 pub mod odd;
 pub mod operating;
 mod sample;
+pub mod several;
 pub mod sharing;
 mod suite;
 pub mod typed;
