@@ -37,6 +37,13 @@ pub trait MappingHarness: Sized + 'static {
     fn executor(&self) -> Arc<dyn SqlExecutor>;
 }
 
+/// Runs one case on a table of this kind that has a further route: the one of the case marks the rows as if it were alone.
+pub async fn run_beside<H: MappingHarness>(sample: Sample, case: impl AsyncFnOnce(&Bench)) {
+    let harness = H::fresh().await;
+    let bench = Bench::open(sample, harness.executor()).await;
+    case(&several::beside(&bench).await).await;
+}
+
 /// Runs one case on a table of this kind.
 pub async fn run<H: MappingHarness>(sample: Sample, case: impl AsyncFnOnce(&Bench)) {
     let harness = H::fresh().await;

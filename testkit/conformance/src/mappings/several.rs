@@ -20,6 +20,14 @@ async fn several(bench: &Bench) -> Bench {
     bench.reopened(postroom_adopted::Mapping { marked_by: Some(ROUTE.to_owned()), ..bench.sample.mapping() }).await
 }
 
+/// The same tables with a further route that nobody serves.
+pub(super) async fn beside(bench: &Bench) -> Bench {
+    let bench = several(bench).await;
+    let routes = [RouteSpec::new(ROUTE), RouteSpec::new(MAILER).start_from(StartFrom::Beginning)];
+    bench.admin.register(&routes).await.unwrap();
+    bench
+}
+
 async fn mailer(bench: &Bench, relay: &str, start: StartFrom) -> Worker {
     bench.worker_of(relay, RouteSpec::new(MAILER).start_from(start)).await
 }

@@ -10,6 +10,18 @@ macro_rules! mapping_suite {
         $crate::mapping_suite!(@sample $harness; flag Flag);
         $crate::mapping_suite!(@sample $harness; presence Presence);
         $crate::mapping_suite!(@sample $harness; quoted Quoted);
+        // Of a route that has another beside it.
+        mod beside {
+            use super::*;
+            mod words {
+                use super::*;
+                $crate::mapping_suite!(@beside $harness; Words);
+            }
+            mod presence {
+                use super::*;
+                $crate::mapping_suite!(@beside $harness; Presence);
+            }
+        }
         // Of tables with a time for the next try.
         mod later {
             use super::*;
@@ -191,12 +203,50 @@ macro_rules! mapping_suite {
             );
         }
     };
-    (@cases $harness:ty; $sample:ident; $($group:ident { $($case:ident)* })*) => {
+    (@beside $harness:ty; $sample:ident) => {
+        $crate::mapping_suite!(@run run_beside $harness; $sample;
+                delivering {
+                    rows_come_in_the_order_of_the_table_and_are_marked_as_it_spells_it
+                    an_event_has_what_its_row_says_and_nothing_of_its_state
+                    what_is_in_hand_is_not_handed_out_again_and_what_comes_back_is
+                    what_is_committed_late_is_found_wherever_it_stands
+                    one_relay_owns_the_table_and_another_takes_over_when_it_leaves
+                    a_settle_repeated_changes_nothing
+                    a_heartbeat_does_not_lose_what_a_take_holds
+                    what_somebody_else_did_to_a_row_in_flight_stays
+                    a_row_that_was_set_back_while_it_was_on_its_way_is_tried_anew
+                }
+                clocks {
+                    a_dead_relay_of_before_the_clock_was_set_back_holds_nothing
+                    a_relay_that_lives_on_when_the_clock_is_set_back_keeps_the_table
+                    a_clock_set_forward_ends_the_lease_and_what_its_holder_still_writes_is_void
+                    relays_that_have_been_gone_for_a_day_are_forgotten
+                }
+                failing {
+                    a_failed_row_waits_for_its_time_with_its_attempts
+                    a_failed_row_keeps_its_key_waiting_and_no_other
+                    what_comes_back_is_not_overtaken_by_later_rows_of_its_key
+                    a_failed_row_that_is_due_behind_the_walk_is_not_overtaken
+                    a_row_committed_late_is_not_overtaken_by_later_ones_of_its_key
+                    where_failures_are_skipped_the_key_goes_on
+                    a_head_that_is_given_up_lets_its_key_go_on
+                    a_hundred_rows_in_back_off_do_not_stand_in_the_way
+                    fresh_rows_come_at_once_though_many_failed_ones_are_due
+                    a_dead_row_is_a_dead_letter_and_never_comes_again_by_itself
+                    a_second_death_brings_the_letter_in_the_tables_own_table_up_to_date
+                    a_row_that_holds_no_event_is_a_dead_letter_and_the_others_go_on
+                }
+        );
+    };
+    (@cases $harness:ty; $sample:ident; $($rest:tt)*) => {
+        $crate::mapping_suite!(@run run $harness; $sample; $($rest)*);
+    };
+    (@run $run:ident $harness:ty; $sample:ident; $($group:ident { $($case:ident)* })*) => {
         $($(
             #[tokio::test]
             async fn $case() {
-                use $crate::mappings::{$group, Sample, run};
-                run::<$harness>(Sample::$sample, $group::$case).await;
+                use $crate::mappings::{$group, Sample, $run};
+                $run::<$harness>(Sample::$sample, $group::$case).await;
             }
         )*)*
     };
