@@ -112,9 +112,10 @@ fn billing(receiver: &Receiver) -> Billing {
     let mut billing = Billing::new();
     billing.set("POSTROOM_RELAY__LEASE", "2s");
     billing.set("POSTROOM_RELAY__IN_FLIGHT_MAX", &IN_FLIGHT_MAX.to_string());
+    billing.set("POSTROOM_CONFIG", "webhooks.toml");
     World::write(
         &billing,
-        "postroom.toml",
+        "webhooks.toml",
         &format!(
             "[[route]]\nname = \"webhooks\"\nstart = \"beginning\"\nbreaker = {{ cooldown_max = \"1s\" }}\n\
              to = {{ webhook = {{ url = \"http://127.0.0.1:{}/\", https_only = false, allow_networks = [\"127.0.0.0/8\"] }} }}\n",
