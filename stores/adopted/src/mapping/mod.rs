@@ -278,7 +278,7 @@ impl Mapping {
     }
 
     /// Whether a route keeps its state beside the table.
-    pub(crate) fn is_further(&self, route: &str) -> bool {
+    pub fn is_further(&self, route: &str) -> bool {
         self.marked_by.as_ref().is_some_and(|first| first != route)
     }
 

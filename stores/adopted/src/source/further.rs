@@ -46,7 +46,7 @@ impl Shared {
             self.settle_unreadable(term, unreadable).await?;
         }
         let mut state = self.state();
-        let Some((deliveries, turned)) = self.hand_out(&mut state, term, readable) else {
+        let Some((deliveries, turned)) = self.deliver_read(&mut state, term, readable) else {
             // Lost meanwhile: the next take begins anew.
             return Ok((Vec::new(), true));
         };

@@ -121,7 +121,7 @@ impl Shared {
             self.settle_unreadable(term, unreadable).await?;
         }
         let mut state = self.state();
-        let Some((deliveries, turned)) = self.hand_out(&mut state, term, readable) else {
+        let Some((deliveries, turned)) = self.deliver_read(&mut state, term, readable) else {
             // Lost meanwhile: the next take begins anew.
             return Ok((Vec::new(), true));
         };
@@ -132,7 +132,7 @@ impl Shared {
     /// Hands out what was read, and says whether some of it stays behind; nothing when the table is no longer ours. From here to
     /// the end of the take nothing waits: what is handed out reaches the engine. Rows of a key of which earlier ones came back
     /// while these were read would overtake them.
-    pub(super) fn hand_out(
+    pub(super) fn deliver_read(
         &self,
         state: &mut State,
         term: i64,

@@ -337,6 +337,20 @@ pub async fn a_settle_of_either_route_repeated_changes_nothing(bench: &Bench) {
     assert!(entries(bench).await.is_empty());
 }
 
+pub async fn routes_that_settle_the_same_rows_at_once_leave_nothing_behind(bench: &Bench) {
+    let bench = &several(bench).await;
+    let (first, second) = both(bench).await;
+    for round in 0..20 {
+        let rows: Vec<_> = (0..10).map(|n| (n, format!("row-{round}-{n}"), format!("k-{n}"))).collect();
+        bench.insert_all(&rows).await;
+        let (mine, theirs) = (take(&first, 10).await, take(&second, 10).await);
+        tokio::join!(settle_all(&first, &mine, delivered), settle_all(&second, &theirs, delivered));
+    }
+    assert_eq!((status(bench, ROUTE).await, status(bench, MAILER).await), ((200, 0, 0, 0), (200, 0, 0, 0)));
+    assert!(entries(bench).await.is_empty());
+    assert!(first.take_all().await.is_empty() && second.take_all().await.is_empty());
+}
+
 pub async fn a_route_may_be_renamed_and_forgotten(bench: &Bench) {
     let bench = &several(bench).await;
     let (first, second) = both(bench).await;

@@ -177,6 +177,7 @@ macro_rules! mapping_suite {
                     a_route_that_is_registered_while_rows_are_in_flight_gets_them
                     another_relay_goes_on_with_both_routes
                     a_settle_of_either_route_repeated_changes_nothing
+                    routes_that_settle_the_same_rows_at_once_leave_nothing_behind
                     a_route_may_be_renamed_and_forgotten
                     a_route_keeps_its_part
                     what_is_left_of_rows_that_somebody_else_finished_is_swept_away

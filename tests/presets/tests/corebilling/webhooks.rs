@@ -213,7 +213,9 @@ fn webhooks_go_on_while_the_bus_is_paused_and_what_is_shown_replayed_and_set_bac
     let receiver = Receiver::start();
     let billing = billing(&receiver);
     let relay = billing.relay("relay");
-    until("both are served", || billing.route("webhooks")["state"] == "running" && billing.route("corebilling")["state"] == "running");
+    until("both are served", || {
+        billing.route("webhooks")["state"] == "running" && billing.route("corebilling")["state"] == "running"
+    });
     billing.ok(&["route", "pause", "corebilling"]);
     write(&billing, 0, 20);
     until("webhooks are called", || receiver.received().len() == 20);
