@@ -121,6 +121,8 @@ struct Numbers {
 
 impl Numbers {
     async fn of(inner: &Inner, route: &Registered) -> Result<Self, StoreError> {
+        // First: a row that is seen meanwhile is counted twice, and not left out.
+        let (unseen, unseen_age) = if route.further { unseen(inner, route).await? } else { (0, 0.0) };
         let query = Query::of(inner, route);
         let (now, next) = (query.now(), query.next_attempt());
         let mut due = Query::of(inner, route);
@@ -150,7 +152,6 @@ impl Numbers {
 
         let first = |rows: &[Row]| rows.first().cloned().unwrap_or_default();
         let (due, retrying, dead) = (first(&due), first(&retrying), first(&dead));
-        let (unseen, unseen_age) = if route.further { unseen(inner, route).await? } else { (0, 0.0) };
         let age: f64 = number(&due, 1);
         Ok(Self {
             due: number::<u64>(&due, 0) + unseen,
