@@ -57,7 +57,7 @@ const ALL: &[Control] = &[
     Control {
         fault: "FurtherIsForgotten",
         target: &["--test", "sqlite"],
-        test: "a_route_that_is_down_for_long_gets_everything_though_rows_are_gone",
+        test: "every_route_delivers_every_row_whichever_comes_first",
     },
     Control {
         fault: "GoesBackForEver",
