@@ -55,6 +55,11 @@ const ALL: &[Control] = &[
         test: "a_row_committed_late_is_not_overtaken_by_later_ones_of_its_key",
     },
     Control {
+        fault: "FurtherIsForgotten",
+        target: &["--test", "sqlite"],
+        test: "every_route_delivers_every_row_whichever_comes_first",
+    },
+    Control {
         fault: "GoesBackForEver",
         target: &["--lib"],
         test: "what_went_back_and_is_brought_by_the_take_that_was_running_goes_out",

@@ -41,6 +41,8 @@ pub enum Fault {
     HeardIsForgotten,
     /// A relay that has lost its lane still writes what came of its deliveries.
     Unfenced,
+    /// A row of an adopted table is marked for its first route alone, and further ones never hear of it (H-157).
+    FurtherIsForgotten,
 }
 
 #[cfg(feature = "broken")]

@@ -22,13 +22,10 @@ pub async fn check(
     configured: &[&RouteConfig],
     leaving: &[&str],
 ) -> Result<Vec<PassedOver>, StoreError> {
-    // An adopted table has its state in itself, whatever its route is called.
-    if store.adopts() {
-        return Ok(Vec::new());
-    }
     let routes = admin.routes().await?;
     let is_new = |route: &&&RouteConfig| routes.iter().all(|known| known.status.route != route.definition.name);
-    let new: Vec<&&RouteConfig> = configured.iter().filter(is_new).collect();
+    let begins = |route: &&&RouteConfig| is_new(route) && !store.is_marked_by(&route.definition.name);
+    let new: Vec<&&RouteConfig> = configured.iter().filter(begins).collect();
     if new.is_empty() {
         return Ok(Vec::new());
     }

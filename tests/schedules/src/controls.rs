@@ -20,7 +20,7 @@ const fn control(under: Under, fault: Fault, scene: Scene) -> Control {
     Control { under, fault, scene }
 }
 
-const ALL: [Control; 9] = [
+const ALL: [Control; 10] = [
     control(Under::Postgres, Fault::ParkedIsForgotten, Scene::BlockerLeaves),
     control(Under::Postgres, Fault::SegmentsModuloPartitions, Scene::TurnOfThePartitions),
     control(Under::Postgres, Fault::DrawnTooLate, Scene::Newcomer),
@@ -30,12 +30,18 @@ const ALL: [Control; 9] = [
     control(Under::Sqlite, Fault::Unfenced, Scene::StandsStill),
     control(Under::Adopted, Fault::AliveWhateverTheClock, Scene::SetBack),
     control(Under::Adopted, Fault::UntriedClaimsCount, Scene::Restarts),
+    control(Under::Adopted, Fault::FurtherIsForgotten, Scene::Restarts),
 ];
 
 impl Control {
-    /// The first seed and those after it: of adopted tables it decides how rows are claimed.
+    /// The first seed and those after it: of adopted tables it decides how rows are claimed, and by how many routes.
     fn seed(&self, nth: u64) -> u64 {
-        3 * nth + u64::from(self.fault == Fault::UntriedClaimsCount)
+        let kind = match self.fault {
+            Fault::UntriedClaimsCount => 1,
+            Fault::FurtherIsForgotten => 3,
+            _ => 0,
+        };
+        4 * nth + kind
     }
 }
 

@@ -39,7 +39,7 @@ pub enum Under {
     Postgres,
     /// The native log on a SQLite file.
     Sqlite,
-    /// A table of an application on PostgreSQL; the seed decides how its rows are claimed.
+    /// A table of an application on PostgreSQL; the seed decides how its rows are claimed, and whether another route marks them.
     Adopted,
 }
 
@@ -110,7 +110,7 @@ fn run_with(under: Under, seed: u64, scene: Option<Scene>, alone: Option<&Cluste
     runtime().block_on(async {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut plan = Plan::new(&mut rng).playing(scene);
-        if under == Under::Adopted && sites::kind(seed) == Sample::Locks {
+        if under == Under::Adopted && sites::kind(seed).sample == Sample::Locks {
             plan = plan.by_the_servers_clock();
         }
         let clock = ManualClock::new();

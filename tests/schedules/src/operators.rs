@@ -42,7 +42,7 @@ impl Run {
         let Ok(routes) = self.through(async move { admin.routes().await }).await else { return };
         let mut ledger = lock(&self.ledger);
         ledger.violations.extend(differences);
-        for status in routes.iter().map(|route| &route.status) {
+        for status in routes.iter().map(|route| &route.status).filter(|status| status.route == ROUTE) {
             let (refused, acknowledged) = (ledger.refused(), ledger.arrivals());
             if status.due.unwrap_or(0) < due {
                 ledger.violations.push(format!("P8: status says {:?} due, at least {due} are", status.due));

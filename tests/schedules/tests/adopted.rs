@@ -1,4 +1,4 @@
-//! Schedules over adopted tables, one of each kind of claim, in the short form that every run of the tests makes. `SEED=17` repeats one, and prints it.
+//! Schedules over adopted tables, one of each kind of claim and one of a further route, in the short form that every run of the tests makes. `SEED=17` repeats one, and prints it.
 
 use postroom_schedules::{Under, run};
 
@@ -12,7 +12,7 @@ fn seeds(count: u64) -> Vec<u64> {
 #[test]
 fn the_promises_of_each_kind_of_claim_hold_at_every_statement_boundary() {
     let mut handed = 0;
-    for seed in seeds(3) {
+    for seed in seeds(4) {
         let report = run(Under::Adopted, seed);
         assert!(report.violations.is_empty(), "{report}");
         handed += report.handed;

@@ -57,6 +57,12 @@ pub(super) static MAPPING: &[Key] = &[
         r#""-replay-""#,
         "Suffix of the ids of replayed rows, followed by a number; by default the row itself becomes pending again.",
     ),
+    optional(
+        "marked_by",
+        Kind::Text,
+        r#""orders""#,
+        "Route that marks the rows, if the store has several; the others keep their state beside the table.",
+    ),
     Key {
         name: "create",
         kind: Kind::Section(CREATE),
@@ -247,6 +253,7 @@ impl Read<'_> {
             prunes: section.flag("prunes"),
             archive: section.get("archive").and_then(|node| self.parsed(node, TableName::parse)),
             replay_suffix: section.text("replay_suffix").map(str::to_owned),
+            marked_by: section.text("marked_by").map(str::to_owned),
             inbox: self.inbox_table(part("inbox")),
             create: enabled(part("create")),
         };
@@ -283,22 +290,26 @@ impl Read<'_> {
         }
     }
 
-    /// What the routes of adopted tables cannot be: a table has one state, and every row of it wants to be delivered.
+    /// What the routes of adopted tables cannot be: a table has one state, which tells of one route, and every row of it wants to be
+    /// delivered.
     pub(super) fn adopted(&mut self, stores: &[StoreConfig], routes: &[RouteConfig], list: &[Node]) {
-        for store in stores.iter().filter(|store| store.mapping.is_some()) {
-            let of_store = routes.iter().filter(|route| route.stores.contains(&store.name));
-            for (n, route) in of_store.enumerate() {
-                let name = &route.definition.name;
-                let node = list.iter().find(|node| node.table().is_some_and(|t| t.text("name") == Some(name)));
-                let Some(path) = node.map(|node| node.place.clone()) else { continue };
-                if n > 0 {
-                    let message = format!(
-                        "route `{name}` is the second one of store `{}`, whose table has one state",
-                        store.name
-                    );
-                    let hint = "an adopted table has one route; a log of its own has any number".to_owned();
+        for store in stores {
+            let Some(mapping) = &store.mapping else { continue };
+            let of_store: Vec<&RouteConfig> =
+                routes.iter().filter(|route| route.stores.contains(&store.name)).collect();
+            let place = |route: &RouteConfig| {
+                let is_it =
+                    |node: &&Node| node.table().is_some_and(|table| table.text("name") == Some(&route.definition.name));
+                list.iter().find(is_it).map(|node| node.place.clone())
+            };
+            for (route, message, hint) in too_many(store, mapping, &of_store) {
+                if let Some(path) = place(route) {
                     self.problems.at(&path, message, Some(hint));
                 }
+            }
+            for route in of_store {
+                let name = &route.definition.name;
+                let Some(path) = place(route) else { continue };
                 if route.definition.on_dead == OnDead::Hold {
                     let message = format!(
                         "route `{name}` holds keys after a death, which the table of store `{}` cannot tell",
@@ -474,4 +485,35 @@ fn enabled(section: &Table) -> Option<String> {
     let service = section.text("service")?;
     let among = section.text("services")?.split(',').any(|name| name.trim() == service);
     section.text("sql").filter(|_| among).map(str::to_owned)
+}
+
+/// Routes that a table cannot have, with what is wrong and what to do.
+fn too_many<'r>(
+    store: &StoreConfig,
+    mapping: &Mapping,
+    routes: &[&'r RouteConfig],
+) -> Vec<(&'r RouteConfig, String, String)> {
+    let (Some(first), name) = (routes.first(), &store.name) else { return Vec::new() };
+    if let Some(marks) = &mapping.marked_by {
+        if routes.iter().any(|route| route.definition.name == *marks) {
+            return Vec::new();
+        }
+        let names: Vec<&str> = routes.iter().map(|route| route.definition.name.as_str()).collect();
+        let message = format!("marked_by of store `{name}` names route `{marks}`, which the store does not have");
+        return vec![(first, message, format!("name one of its routes: {}", names.join(", ")))];
+    }
+    let (why, hint) = if mapping.has_owner() {
+        let marks = &first.definition.name;
+        let hint = format!("say which route marks the rows: store.{name}.mapping.marked_by = {marks:?}");
+        ("whose table has one state", hint)
+    } else {
+        let hint = "a claim says nothing of a second route: leave `claim` out, so that one relay owns the table, or give the \
+                    store one route";
+        ("whose rows are claimed in the table itself", hint.to_owned())
+    };
+    let second = |route: &&'r RouteConfig| {
+        let message = format!("route `{}` is the second one of store `{name}`, {why}", route.definition.name);
+        (*route, message, hint.clone())
+    };
+    routes.iter().skip(1).map(second).collect()
 }

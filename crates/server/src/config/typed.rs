@@ -238,6 +238,18 @@ impl StoreConfig {
         #[cfg(not(feature = "adopted"))]
         return false;
     }
+
+    /// Reports whether the state of a route stands in the rows of an existing table, whatever the route is called.
+    #[cfg_attr(not(feature = "adopted"), expect(clippy::unused_self, reason = "without them none is"))]
+    pub(crate) fn is_marked_by(&self, route: &str) -> bool {
+        #[cfg(feature = "adopted")]
+        return self.mapping.as_ref().is_some_and(|mapping| !mapping.is_further(route));
+        #[cfg(not(feature = "adopted"))]
+        {
+            let _ = route;
+            false
+        }
+    }
 }
 
 impl Config {

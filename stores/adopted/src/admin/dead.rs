@@ -8,10 +8,11 @@ use postroom_admin::{Selection, audit, run_write};
 use postroom_core::{Actor, StoreError};
 
 use super::query::{Query, number, text};
+use super::routes::Registered;
 use super::tables::{Tables, first, moment, run};
 use crate::executor::Statement;
 use crate::mapping::Death;
-use crate::sql::{key, operate};
+use crate::sql::{further, operate};
 use crate::store::{Inner, clock};
 
 /// Rows changed in one transaction.
@@ -29,25 +30,32 @@ pub(super) async fn discard(
         return Ok(affected);
     }
     let number = audit::begin(&Tables(inner), actor, "dead.discard", which.describe()).await?;
+    let mut routes = BTreeMap::new();
+    for route in wanted_routes(inner, which).await? {
+        let changed = discard_of(inner, &route, which, number).await?;
+        routes.insert(route.name, changed);
+    }
+    inner.wake.wake();
+    Ok(Affected { deliveries: routes.values().sum(), routes, ..affected })
+}
+
+async fn discard_of(inner: &Inner, route: &Registered, which: &Selection, number: i64) -> Result<u64, StoreError> {
     let mut changed: u64 = 0;
     let mut after = None;
     loop {
-        let mut query = Query::new(inner);
+        let mut query = Query::of(inner, route);
         query.and(query.is_dead());
         query.select(which);
         let rows = query.page(after.as_ref(), TURN).await?;
-        let Some(last) = rows.last().cloned() else { break };
+        let Some(last) = rows.last().cloned() else { return Ok(changed) };
         let list: Vec<serde_json::Value> = rows.iter().map(|(_, row)| serde_json::json!({"id": row})).collect();
-        changed += remove(inner, serde_json::json!(list).to_string(), number).await?;
+        changed += remove(inner, route, serde_json::json!(list).to_string(), number).await?;
         after = Some(last);
     }
-    inner.wake.wake();
-    let routes = affected.routes.into_keys().map(|route| (route, changed)).collect();
-    Ok(Affected { deliveries: changed, routes, ..affected })
 }
 
 /// Removes rows, and adds them to what the action with this number in the audit touched; returns how many agreed.
-async fn remove(inner: &Inner, list: String, number: i64) -> Result<u64, StoreError> {
+async fn remove(inner: &Inner, route: &Registered, list: String, number: i64) -> Result<u64, StoreError> {
     let writer = inner.writer();
     // The first of them says how many agreed.
     let texts = match &inner.mapping.death {
@@ -56,6 +64,7 @@ async fn remove(inner: &Inner, list: String, number: i64) -> Result<u64, StoreEr
         // Those that were published look done already.
         Death::AsDone => [operate::clear(&writer), operate::done_if_pending(&inner.mapping, &writer)],
     };
+    let texts = if route.further { further::discarded(&inner.mapping, &writer) } else { texts };
     let of = |text: String| Statement::new(text).bind(&inner.mapping_name).bind(clock()).bind(&list);
     let statements = texts.into_iter().map(of).collect();
     run_write(&Tables(inner), "dead.discard", move |session| {
@@ -78,27 +87,50 @@ pub(super) enum Rows {
 }
 
 impl Rows {
-    pub(super) fn condition(self, query: &Query<'_>) -> String {
-        match self {
+    /// A statement over them, as the route has them.
+    pub(super) fn query<'i>(self, inner: &'i Inner, route: &Registered) -> Query<'i> {
+        let mut query = match self {
+            Self::Dead => Query::of(inner, route),
+            Self::Done => Query::settled_by(inner, route),
+        };
+        query.and(match self {
             Self::Dead => query.is_dead(),
             Self::Done => format!("{}{}", query.is_done(), query.is_newest()),
-        }
+        });
+        query
     }
 }
 
-/// What a selection touches, and how much of it is older than the inbox remembers.
+/// What a selection touches, and how much of it is older than the inbox remembers. Of keys that several routes have, the most of
+/// one route are counted.
 pub(super) async fn count(
     inner: &Inner,
     rows: Rows,
     which: &Selection,
     inbox_window: Option<Duration>,
 ) -> Result<Affected, StoreError> {
-    let Some(route) = wanted_route(inner, which).await? else { return Ok(Affected::default()) };
-    let mut query = Query::new(inner);
-    query.and(rows.condition(&query));
+    let mut all = Affected::default();
+    for route in wanted_routes(inner, which).await? {
+        let of_route = count_of(inner, &route, rows, which, inbox_window).await?;
+        all.deliveries += of_route.deliveries;
+        all.older_than_inbox += of_route.older_than_inbox;
+        all.keys = all.keys.max(of_route.keys);
+        all.oldest = all.oldest.into_iter().chain(of_route.oldest).min();
+        all.routes.extend(of_route.routes);
+    }
+    Ok(all)
+}
+
+async fn count_of(
+    inner: &Inner,
+    route: &Registered,
+    rows: Rows,
+    which: &Selection,
+    inbox_window: Option<Duration>,
+) -> Result<Affected, StoreError> {
+    let mut query = rows.query(inner, route);
     query.select(which);
-    let keys = key(&inner.mapping, &query.writer);
-    let keys = keys.map_or_else(|| "0".to_owned(), |key| format!("count(distinct {key})"));
+    let keys = format!("count(distinct {})", query.key());
     let oldest = query.writer.micros(&format!("min({})", query.occurred_at()));
     let older = match inbox_window {
         Some(window) => {
@@ -118,14 +150,15 @@ pub(super) async fn count(
     Ok(Affected {
         deliveries,
         keys: number(&row, 1),
-        routes: BTreeMap::from([(route, deliveries)]),
+        routes: BTreeMap::from([(route.name.clone(), deliveries)]),
         oldest: text(&row, 2).and_then(|micros| micros.parse().ok()).map(moment),
         older_than_inbox: number(&row, 3),
     })
 }
 
-/// The route of the table, unless another one is asked for.
-pub(super) async fn wanted_route(inner: &Inner, which: &Selection) -> Result<Option<String>, StoreError> {
-    let names = super::routes::names(inner).await?;
-    Ok(names.into_iter().find(|name| which.route.as_ref().is_none_or(|wanted| wanted == name)))
+/// The routes of the table, or the one that is asked for.
+pub(super) async fn wanted_routes(inner: &Inner, which: &Selection) -> Result<Vec<Registered>, StoreError> {
+    let mut routes = super::routes::registered(inner).await?;
+    routes.retain(|route| which.route.as_ref().is_none_or(|wanted| *wanted == route.name));
+    Ok(routes)
 }

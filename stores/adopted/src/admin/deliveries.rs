@@ -4,12 +4,11 @@ use postroom_admin::Selection;
 use postroom_admin::view::DeliveryRow;
 use postroom_core::{DeliveryState, StoreError};
 
-use super::dead::wanted_route;
+use super::dead::wanted_routes;
 use super::query::{Query, number, text};
+use super::routes::Registered;
 use super::tables::moment;
 use crate::executor::Row;
-use crate::mapping::ColumnPath;
-use crate::sql::key;
 use crate::store::Inner;
 
 /// Lists rows after a position, oldest first.
@@ -20,21 +19,34 @@ pub(super) async fn list(
     after: i64,
     limit: usize,
 ) -> Result<Vec<DeliveryRow>, StoreError> {
-    let Some(route) = wanted_route(inner, which).await? else { return Ok(Vec::new()) };
-    let mut query = Query::new(inner);
+    let mut listed = Vec::new();
+    for route in wanted_routes(inner, which).await? {
+        listed.extend(of_route(inner, &route, states, which, after, limit).await?);
+    }
+    listed.sort_by_key(|row: &DeliveryRow| row.position);
+    listed.truncate(limit);
+    Ok(listed)
+}
+
+async fn of_route(
+    inner: &Inner,
+    route: &Registered,
+    states: &[DeliveryState],
+    which: &Selection,
+    after: i64,
+    limit: usize,
+) -> Result<Vec<DeliveryRow>, StoreError> {
+    let mut query = Query::of(inner, route);
     query.and(query.in_state(states));
     query.select(which);
     let (position, after) = (query.position(), query.value(after.to_string()));
     query.and(format!("{position} > cast({after} as bigint)"));
-    let event = &inner.mapping.event;
-    let maybe =
-        |place: Option<&ColumnPath>| place.map_or_else(|| "cast(null as text)".to_owned(), |p| query.writer.text(p));
     let columns = [
         format!("cast({position} as text)"),
-        query.writer.text(&event.id),
-        query.writer.text(&event.event_type),
-        key(&inner.mapping, &query.writer).unwrap_or_else(|| "cast(null as text)".to_owned()),
-        maybe(event.tenant.as_ref()),
+        query.event_id(),
+        query.event_type(),
+        query.key(),
+        query.tenant(),
         query.attempts(),
         "s.code".to_owned(),
         query.error(),
@@ -49,7 +61,7 @@ pub(super) async fn list(
     let rows = query.fetch("deliveries", statement).await?;
     let delivery = |row: &Row| DeliveryRow {
         store: inner.name.clone(),
-        route: route.clone(),
+        route: route.name.clone(),
         position: number(row, 0),
         id: text(row, 1).unwrap_or_default(),
         event_type: text(row, 2).unwrap_or_default(),

@@ -9,6 +9,7 @@ use postroom_core::{JSON, StoreError, Timestamp};
 use serde_json::Value;
 
 use super::query::{Query, number, text};
+use super::routes::Registered;
 use super::tables::moment;
 use crate::executor::{Row, Statement};
 use crate::mapping::ColumnPath;
@@ -116,25 +117,32 @@ pub(super) async fn timeline(inner: &Inner, id: &str, with_payload: bool) -> Res
     let Some(row) = rows.first() else { return Ok(None) };
     let event_row = event_row(&inner.name, row);
     let is_open = text(row, 12).is_some_and(|state| state == "retrying" || state == "due");
-    let attempts = attempts(inner, &text(row, 11).unwrap_or_default()).await?;
+    let row_id = text(row, 11).unwrap_or_default();
     let state: &'static str = match text(row, 12).as_deref() {
         Some("dead") => "dead",
         Some("delivered") => "delivered",
         Some("retrying") => "retrying",
         _ => "due",
     };
-    let names = super::routes::names(inner).await?;
-    let route = |route: String| RouteTimeline {
-        route,
-        state,
-        delivered_at: None,
-        receipt: None,
-        due_at: text(row, 13).filter(|_| is_open).and_then(|micros| micros.parse().ok()).map(moment),
-        blocked_by: None,
-        replay: None,
-        attempts: attempts.clone(),
-        arrivals: Vec::new(),
-    };
+    let mut routes = Vec::new();
+    for route in super::routes::registered(inner).await? {
+        let (state, due_at) = if route.further {
+            entry(inner, &route, &row_id, id).await?
+        } else {
+            (state, text(row, 13).filter(|_| is_open))
+        };
+        routes.push(RouteTimeline {
+            attempts: attempts(inner, &row_id, route.further.then_some(route.name.as_str())).await?,
+            route: route.name,
+            state,
+            delivered_at: None,
+            receipt: None,
+            due_at: due_at.and_then(|micros| micros.parse().ok()).map(moment),
+            blocked_by: None,
+            replay: None,
+            arrivals: Vec::new(),
+        });
+    }
     let mut scope = BTreeMap::new();
     for (n, (name, _)) in event.attributes.iter().enumerate() {
         if let Some(value) = text(row, 19 + n).and_then(|json| serde_json::from_str::<Value>(&json).ok()) {
@@ -150,7 +158,7 @@ pub(super) async fn timeline(inner: &Inner, id: &str, with_payload: bool) -> Res
         headers: text(row, 17).and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default(),
         attributes: scope,
         payload: text(row, 18).map(|payload| serde_json::from_str(&payload).unwrap_or(Value::String(payload))),
-        routes: names.into_iter().map(route).collect(),
+        routes,
         inbox: super::inbox::list(inner, None, Some(id), None, 100).await?,
         same_id_at: rows[1..].iter().map(|row| number(row, 0)).collect(),
         event: event_row,
@@ -184,15 +192,44 @@ pub(super) async fn appended(
     Ok(counts)
 }
 
-async fn attempts(inner: &Inner, row: &str) -> Result<Vec<AttemptRow>, StoreError> {
+/// The state of an event on a further route, and when it is tried.
+async fn entry(
+    inner: &Inner,
+    route: &Registered,
+    row: &str,
+    id: &str,
+) -> Result<(&'static str, Option<String>), StoreError> {
+    let mut query = Query::settled_by(inner, route);
+    let (wanted, id) = (query.value(row), query.value(id));
+    query.and(format!("{} = {wanted} and {} = {id}", query.row(), query.event_id()));
+    let now = query.now();
+    let state = format!(
+        "select case when {} then 'delivered' when s.state = 'dead' then 'dead' when s.due > {now} then 'retrying' else 'due' end, \
+         {} {}",
+        query.is_done(),
+        query.writer.micros("s.due"),
+        query.from()
+    );
+    let found = query.fetch("event", state).await?;
+    let row = found.into_iter().next().unwrap_or_default();
+    let state = match text(&row, 0).as_deref() {
+        Some("dead") => "dead",
+        Some("delivered") => "delivered",
+        Some("retrying") => "retrying",
+        _ => "due",
+    };
+    Ok((state, text(&row, 1)))
+}
+
+async fn attempts(inner: &Inner, row: &str, further: Option<&str>) -> Result<Vec<AttemptRow>, StoreError> {
     let writer = inner.writer();
     let statement = format!(
         "select cast(attempt as text), {}, outcome, code, error, cast(took_ms as text), cast(handlers as text) \
-         from {} where mapping = $1 and row_id = $2 order by at limit 1000",
+         from {} where mapping = $1 and row_id = $2 and coalesce(route, '') = $3 order by at limit 1000",
         writer.micros("at"),
         writer.own("adopted_attempt")
     );
-    let statement = Statement::new(statement).bind(&inner.mapping_name).bind(row);
+    let statement = Statement::new(statement).bind(&inner.mapping_name).bind(row).bind(further.unwrap_or_default());
     let found = inner.executor.look("event", vec![statement]).await?;
     let attempt = |row: Row| AttemptRow {
         attempt: number(&row, 0),

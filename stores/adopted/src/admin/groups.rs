@@ -4,8 +4,9 @@ use postroom_admin::view::DeliveryGroup;
 use postroom_admin::{Selection, SubGroup, merge};
 use postroom_core::{DeliveryState, StoreError};
 
-use super::dead::wanted_route;
+use super::dead::wanted_routes;
 use super::query::{Query, number, text};
+use super::routes::Registered;
 use super::tables::moment;
 use crate::executor::Row;
 use crate::store::Inner;
@@ -17,28 +18,37 @@ pub(super) async fn list(
     which: &Selection,
     limit: usize,
 ) -> Result<Vec<DeliveryGroup>, StoreError> {
-    let Some(route) = wanted_route(inner, which).await? else { return Ok(Vec::new()) };
-    let mut query = Query::new(inner);
+    let mut subgroups = Vec::new();
+    for route in wanted_routes(inner, which).await? {
+        subgroups.extend(of_route(inner, &route, states, which).await?);
+    }
+    Ok(merge(&inner.name, subgroups, limit))
+}
+
+async fn of_route(
+    inner: &Inner,
+    route: &Registered,
+    states: &[DeliveryState],
+    which: &Selection,
+) -> Result<Vec<SubGroup>, StoreError> {
+    let mut query = Query::of(inner, route);
     query.and(query.in_state(states));
     query.select(which);
-    let event = &inner.mapping.event;
-    let null = || "cast(null as text)".to_owned();
-    let key = crate::sql::key(&inner.mapping, &query.writer).unwrap_or_else(null);
-    let tenant = event.tenant.as_ref().map_or_else(null, |path| query.writer.text(path));
+    let (key, tenant) = (query.key(), query.tenant());
     let statement = format!(
         "select {}, s.code, {}, {tenant}, {}, cast(count(*) as text), cast(count(distinct {key}) as text), {}, {}, max({}) {} \
          group by 1, 2, 3, 4, 5 order by 1, 2, 3, 4, 5",
         query.state(),
-        query.writer.text(&event.event_type),
+        query.event_type(),
         query.error(),
         query.writer.micros(&format!("min({})", query.since())),
         query.writer.micros(&format!("max({})", query.since())),
-        query.writer.text(&event.id),
+        query.event_id(),
         query.from(),
     );
     let rows = query.fetch("groups", statement).await?;
     let subgroup = |row: &Row| SubGroup {
-        route: route.clone(),
+        route: route.name.clone(),
         state: text(row, 0).and_then(|word| DeliveryState::parse(&word)).unwrap_or(DeliveryState::Due),
         code: text(row, 1),
         event_type: text(row, 2).unwrap_or_default(),
@@ -50,5 +60,5 @@ pub(super) async fn list(
         last_at: moment(number(row, 8)),
         sample: text(row, 9).unwrap_or_default(),
     };
-    Ok(merge(&inner.name, rows.iter().map(subgroup).collect(), limit))
+    Ok(rows.iter().map(subgroup).collect())
 }

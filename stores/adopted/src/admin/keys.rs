@@ -4,11 +4,11 @@ use postroom_admin::view::{BlockedKey, KeyCursor};
 use postroom_core::{Actor, DeliveryState, StoreError, StoreErrorKind};
 
 use super::query::{Query, number, text};
+use super::routes::Registered;
 use super::tables::{Action, moment};
 use crate::executor::{Row, Rows, Statement};
 use crate::sql::order_key;
 use crate::store::{Inner, clock};
-use crate::tables::routes::not_registered;
 
 pub(super) async fn blocked(
     inner: &Inner,
@@ -16,14 +16,22 @@ pub(super) async fn blocked(
     after: Option<&KeyCursor>,
     limit: usize,
 ) -> Result<Vec<BlockedKey>, StoreError> {
-    let names = super::routes::names(inner).await?;
-    let Some(name) = names.into_iter().find(|name| route.is_none_or(|route| route == name)) else {
-        return Ok(Vec::new());
-    };
-    let rows = heads(inner, None, after, limit).await?;
-    let key = |row: &Row| BlockedKey {
+    let mut blocked = Vec::new();
+    for known in super::routes::registered(inner).await? {
+        if route.is_none_or(|route| route == known.name) {
+            let rows = heads(inner, &known, None, after, limit).await?;
+            blocked.extend(rows.iter().map(|row| blocked_key(inner, &known, row)));
+        }
+    }
+    blocked.sort_by(|a, b| (a.head_position, &a.key, &a.route).cmp(&(b.head_position, &b.key, &b.route)));
+    blocked.truncate(limit);
+    Ok(blocked)
+}
+
+fn blocked_key(inner: &Inner, route: &Registered, row: &Row) -> BlockedKey {
+    BlockedKey {
         store: inner.name.clone(),
-        route: name.clone(),
+        route: route.name.clone(),
         key: text(row, 1).unwrap_or_default(),
         head_id: text(row, 2).unwrap_or_default(),
         head_position: number(row, 3),
@@ -34,14 +42,22 @@ pub(super) async fn blocked(
         due_at: text(row, 7).and_then(|micros| micros.parse().ok()).map(moment),
         waiting: number(row, 8),
         since: moment(number(row, 9)),
-    };
-    Ok(rows.iter().map(key).collect())
+    }
 }
 
 /// Rows that keep their keys waiting, after that one; only of one key if it is given.
-async fn heads(inner: &Inner, key: Option<&str>, after: Option<&KeyCursor>, limit: usize) -> Result<Rows, StoreError> {
-    let mut query = Query::new(inner);
-    let Some(column) = order_key(&inner.mapping, &query.writer) else { return Ok(Vec::new()) };
+async fn heads(
+    inner: &Inner,
+    route: &Registered,
+    key: Option<&str>,
+    after: Option<&KeyCursor>,
+    limit: usize,
+) -> Result<Rows, StoreError> {
+    if !inner.mapping.ordered {
+        return Ok(Vec::new());
+    }
+    let mut query = Query::of(inner, route);
+    let column = query.key();
     let (next, now) = (query.next_attempt(), query.now());
     query.and(query.is_pending());
     query.and(format!("{next} > {now} and {column} is not null and s.due is not null and s.blocks"));
@@ -56,15 +72,23 @@ async fn heads(inner: &Inner, key: Option<&str>, after: Option<&KeyCursor>, limi
     }
     let other = query.writer.called("o");
     let pending = crate::sql::pending(&inner.mapping, &other);
-    let others = format!(
-        "(select count(*) from {} o where {pending} and {} = {column})",
-        inner.mapping.table.quoted(),
-        order_key(&inner.mapping, &other).unwrap_or_default()
-    );
+    let others = if route.further {
+        let entries = query.writer.own("adopted_delivery");
+        format!(
+            "(select count(*) from {entries} o where o.mapping = s.mapping and o.route = s.route and o.key = s.key \
+             and o.due is not null)"
+        )
+    } else {
+        format!(
+            "(select count(*) from {} o where {pending} and {} = {column})",
+            inner.mapping.table.quoted(),
+            order_key(&inner.mapping, &other).unwrap_or_default()
+        )
+    };
     let columns = [
         query.row(),
         column.clone(),
-        query.writer.text(&inner.mapping.event.id),
+        query.event_id(),
         format!("cast({position} as text)"),
         query.attempts(),
         "s.code".to_owned(),
@@ -80,12 +104,11 @@ async fn heads(inner: &Inner, key: Option<&str>, after: Option<&KeyCursor>, limi
 }
 
 pub(super) async fn unblock(inner: &Inner, route: &str, key: &str, actor: &Actor) -> Result<u64, StoreError> {
-    let head = head(inner, route, key).await?;
+    let (known, head) = head(inner, route, key).await?;
     let writer = inner.writer();
-    let free = format!(
-        "update {} set blocks = false where mapping = $1 and row_id = $2 returning row_id",
-        writer.own("sidecar")
-    );
+    let (table, row) = if known.further { ("adopted_delivery", "cast(number as text)") } else { ("sidecar", "row_id") };
+    let free =
+        format!("update {} set blocks = false where mapping = $1 and {row} = $2 returning row_id", writer.own(table));
     let free = Statement::new(free).bind(&inner.mapping_name).bind(text(&head, 0).unwrap_or_default());
     let waiting: u64 = number(&head, 8);
     let action = Action::new(actor, "key.unblock", format!("{route}/{key}"));
@@ -95,7 +118,7 @@ pub(super) async fn unblock(inner: &Inner, route: &str, key: &str, actor: &Actor
 }
 
 pub(super) async fn skip_head(inner: &Inner, route: &str, key: &str, actor: &Actor) -> Result<String, StoreError> {
-    let head = head(inner, route, key).await?;
+    let (known, head) = head(inner, route, key).await?;
     let (row, id) = (text(&head, 0).unwrap_or_default(), text(&head, 2).unwrap_or_default());
     let (code, error) = ("operator.skipped", format!("given up by {}", actor.name));
     let failed = serde_json::json!([{
@@ -103,7 +126,11 @@ pub(super) async fn skip_head(inner: &Inner, route: &str, key: &str, actor: &Act
         "code": code, "error": error, "held": inner.mapping.held(false),
     }]);
     let mut statements = vec![goes_on(inner, route)];
-    let operator = crate::sql::operate::given_up(&inner.mapping, &inner.writer(), &inner.dead_letters);
+    let operator = if known.further {
+        vec![crate::sql::further::given_up(&inner.writer()).into()]
+    } else {
+        crate::sql::operate::given_up(&inner.mapping, &inner.writer(), &inner.dead_letters)
+    };
     for text_of in operator {
         let statement = Statement::new(text_of).bind(&inner.mapping_name).bind(clock());
         statements.push(statement.bind(failed.to_string()));
@@ -121,12 +148,10 @@ fn goes_on(inner: &Inner, route: &str) -> Statement {
     Statement::new(format!("update {routes} set unblocked = unblocked + 1 where name = $1")).bind(route)
 }
 
-async fn head(inner: &Inner, route: &str, key: &str) -> Result<Row, StoreError> {
-    if !super::routes::names(inner).await?.iter().any(|name| name == route) {
-        return Err(not_registered(route, "keys"));
-    }
-    let heads = heads(inner, Some(key), None, 1).await?;
-    heads.into_iter().next().ok_or_else(|| {
+async fn head(inner: &Inner, route: &str, key: &str) -> Result<(Registered, Row), StoreError> {
+    let known = super::routes::need(inner, route, "keys").await?;
+    let heads = heads(inner, &known, Some(key), None, 1).await?;
+    heads.into_iter().next().map(|head| (known, head)).ok_or_else(|| {
         let message = format!("nothing waits behind a failed event of key {key:?} on route {route:?}");
         StoreError::new(StoreErrorKind::NotFound, "keys", message)
             .hint("`postroom key ls --blocked` shows keys that wait")

@@ -29,6 +29,7 @@ pub(super) async fn prune(inner: &Inner, retention: &Retention, dry_run: bool) -
     if !dry_run {
         yesterday(inner).await?;
         beside(inner).await?;
+        entries(inner).await?;
     }
     if let Some(keep) = retention.attempts {
         pruned.attempts = attempts(inner, keep, dry_run).await?;
@@ -140,14 +141,31 @@ fn is_stale(inner: &Inner, writer: &Writer<'_>) -> String {
     format!("not (s.state = 'dead' and {dead} or s.state <> 'dead' and {})", there(is_open))
 }
 
+/// Entries of what further routes have delivered of rows that somebody else has finished or deleted since.
+async fn entries(inner: &Inner) -> Result<(), StoreError> {
+    if inner.mapping.marked_by.is_none() {
+        return Ok(());
+    }
+    let swept = crate::sql::further::swept(&inner.mapping, &inner.writer(), TURN);
+    loop {
+        let swept = Statement::new(swept.as_str()).bind(&inner.mapping_name);
+        let gone = inner.executor.run("prune", vec![swept]).await?.into_iter().map(|rows| rows.len()).sum::<usize>();
+        if gone < TURN {
+            return Ok(());
+        }
+    }
+}
+
 /// Tries of rows that the side table no longer knows, a turn at a time in the order of rows.
 async fn attempts(inner: &Inner, keep: Duration, dry_run: bool) -> Result<u64, StoreError> {
     let writer = inner.writer();
     let (table, sidecar) = (writer.own("adopted_attempt"), writer.own("sidecar"));
     let condition = format!(
         "a.mapping = $1 and a.at < {} and $2 is not null \
-         and not exists (select 1 from {sidecar} s where s.mapping = a.mapping and s.row_id = a.row_id)",
+         and not exists (select 1 from {sidecar} s where s.mapping = a.mapping and s.row_id = a.row_id and a.route is null) \
+         and not exists (select 1 from {} d where d.mapping = a.mapping and d.row_id = a.row_id and d.route = a.route)",
         writer.before(&writer.now("$2"), "$3"),
+        writer.own("adopted_delivery"),
     );
     let of = |text: &str| Statement::new(text).bind(&inner.mapping_name).bind(clock()).bind(micros(keep));
     if dry_run {

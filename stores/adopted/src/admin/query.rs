@@ -4,15 +4,22 @@ use postroom_admin::Selection;
 use postroom_core::{DeliveryState, StoreError};
 use serde_json::json;
 
+use super::routes::Registered;
 use crate::executor::{Rows, Statement};
 use crate::mapping::{ColumnPath, Death, State};
+use crate::sql::further::position;
 use crate::sql::inside::or_beside;
 use crate::sql::{Writer, key, literal};
 use crate::store::{Inner, clock};
 
-/// A statement on its way. The adopted table is `t`, its side table `s`.
+/// A statement on its way. The adopted table is `t`, its side table `s`; of a further route its entries are `s`, and there is no
+/// other table.
 pub(super) struct Query<'a> {
     pub(super) inner: &'a Inner,
+    /// Whether it is about entries, and not about the table.
+    entries: bool,
+    /// Of which further route the entries stand beside the table in the place of the side table: its placeholder.
+    beside: Option<String>,
     pub(super) writer: Writer<'a>,
     values: Vec<Option<String>>,
     conditions: Vec<String>,
@@ -21,7 +28,26 @@ pub(super) struct Query<'a> {
 impl<'a> Query<'a> {
     pub(super) fn new(inner: &'a Inner) -> Self {
         let values = vec![Some(inner.mapping_name.clone()), Some(clock())];
-        Self { inner, writer: inner.writer(), values, conditions: vec!["$2 is not null".to_owned()] }
+        let conditions = vec!["$2 is not null".to_owned()];
+        Self { inner, entries: false, beside: None, writer: inner.writer(), values, conditions }
+    }
+
+    /// A statement over what a route knows of rows.
+    pub(super) fn of(inner: &'a Inner, route: &Registered) -> Self {
+        let mut query = Self::new(inner);
+        if route.further {
+            query.entries = true;
+            let route = query.value(&route.name);
+            query.and(format!("s.route = {route}"));
+        }
+        query
+    }
+
+    /// A statement over the rows as a route has settled them.
+    pub(super) fn settled_by(inner: &'a Inner, route: &Registered) -> Self {
+        let mut query = Self::new(inner);
+        query.beside = route.further.then(|| query.value(&route.name));
+        query
     }
 
     /// The placeholder of a value.
@@ -38,20 +64,35 @@ impl<'a> Query<'a> {
         self.writer.now("$2")
     }
 
+    /// What names a row, or an entry.
     pub(super) fn row(&self) -> String {
+        if self.entries {
+            return "cast(s.number as text)".to_owned();
+        }
         self.writer.text(&ColumnPath::column(self.inner.mapping.row.clone()))
     }
 
     /// `from` and `where`, with what the side table knows.
     pub(super) fn from(&self) -> String {
         let inner = self.inner;
+        if self.entries {
+            let (entries, conditions) = (self.writer.own("adopted_delivery"), self.conditions.join(" and "));
+            return format!("from {entries} s where s.mapping = $1 and {conditions}");
+        }
+        let beside = match &self.beside {
+            Some(route) => format!(
+                "{} s on s.mapping = $1 and s.route = {route} and s.event_id = coalesce({}, '')",
+                self.writer.own("adopted_delivery"),
+                self.event_id()
+            ),
+            None => format!("{} s on s.mapping = $1", self.writer.own("sidecar")),
+        };
         let rows = match &inner.mapping.log {
             Some(log) => crate::sql::archive::both(&inner.mapping, &self.writer, log, &inner.log),
             None => inner.mapping.table.quoted(),
         };
         format!(
-            "from {rows} t left join {} s on s.mapping = $1 and s.row_id = {} where {}",
-            self.writer.own("sidecar"),
+            "from {rows} t left join {beside} and s.row_id = {} where {}",
             self.row(),
             self.conditions.join(" and ")
         )
@@ -89,27 +130,61 @@ impl<'a> Query<'a> {
 
     /// When it happened, as the database's own.
     pub(super) fn occurred_at(&self) -> String {
+        if self.entries {
+            return "s.occurred_at".to_owned();
+        }
         let paths = self.inner.mapping.occurred_at(&self.inner.columns);
         self.writer.first_moment(&paths).unwrap_or_else(|| self.now())
     }
 
     /// When the row was written, as far as the table tells; lists go by it.
     pub(super) fn appended_at(&self) -> String {
+        if self.entries {
+            return "s.occurred_at".to_owned();
+        }
         match self.inner.mapping.appended_at(&self.inner.columns) {
             Some(path) => self.writer.moment(&path),
             None => self.now(),
         }
     }
 
+    /// The event's id.
+    pub(super) fn event_id(&self) -> String {
+        if self.entries { "s.event_id".to_owned() } else { self.writer.text(&self.inner.mapping.event.id) }
+    }
+
+    /// What happened.
+    pub(super) fn event_type(&self) -> String {
+        if self.entries { "s.type".to_owned() } else { self.writer.text(&self.inner.mapping.event.event_type) }
+    }
+
+    /// The key, the kind of aggregate and the tenant; null where events have none.
+    pub(super) fn key(&self) -> String {
+        self.or_entry("s.key", key(&self.inner.mapping, &self.writer))
+    }
+
+    fn aggregate_type(&self) -> String {
+        let path = self.inner.mapping.event.aggregate_type.as_ref();
+        self.or_entry("s.aggregate_type", path.map(|path| self.writer.text(path)))
+    }
+
+    pub(super) fn tenant(&self) -> String {
+        let path = self.inner.mapping.event.tenant.as_ref();
+        self.or_entry("s.tenant", path.map(|path| self.writer.text(path)))
+    }
+
+    fn or_entry(&self, entry: &str, column: Option<String>) -> String {
+        if self.entries { entry.to_owned() } else { column.unwrap_or_else(|| "cast(null as text)".to_owned()) }
+    }
+
     /// Adds the conditions of a selection.
     pub(super) fn select(&mut self, which: &Selection) {
-        let event = &self.inner.mapping.event;
         if !which.ids.is_empty() {
             let ids = self.value(json!(which.ids).to_string());
-            self.and(format!("{} in {}", self.writer.text(&event.id), self.writer.listed(&ids)));
+            self.and(format!("{} in {}", self.event_id(), self.writer.listed(&ids)));
         }
         if let Some(pattern) = &which.event_type {
-            let (text, column) = (pattern.to_string(), self.writer.text(&event.event_type));
+            let (text, column) = (pattern.to_string(), self.event_type());
             if let Some(prefix) = text.strip_suffix('*') {
                 let prefix = self.value(prefix);
                 self.and(format!("substr({column}, 1, length({prefix})) = {prefix}"));
@@ -118,15 +193,10 @@ impl<'a> Query<'a> {
                 self.and(format!("{column} = {text}"));
             }
         }
-        let text = |path: &Option<ColumnPath>| path.as_ref().map(|path| self.writer.text(path));
-        let equal = [
-            (text(&event.aggregate_type), &which.aggregate_type),
-            (key(&self.inner.mapping, &self.writer), &which.key),
-            (text(&event.tenant), &which.tenant),
-        ];
+        let equal =
+            [(self.aggregate_type(), &which.aggregate_type), (self.key(), &which.key), (self.tenant(), &which.tenant)];
         for (column, wanted) in equal {
             let Some(wanted) = wanted else { continue };
-            let column = column.unwrap_or_else(|| "cast(null as text)".to_owned());
             let wanted = self.value(wanted);
             self.and(format!("{column} = {wanted}"));
         }
@@ -145,6 +215,9 @@ impl<'a> Query<'a> {
 
     /// Whether a row is dead, and none of the same event has taken its place.
     pub(super) fn is_dead(&self) -> String {
+        if self.entries {
+            return "s.state = 'dead'".to_owned();
+        }
         let dead = match (&self.inner.mapping.death, &self.inner.mapping.state) {
             (Death::Word(word), State::Words { path, .. }) => self.has_word(path, word),
             // Not when somebody made it pending again by hand.
@@ -156,6 +229,13 @@ impl<'a> Query<'a> {
 
     /// Whether a row is delivered.
     pub(super) fn is_done(&self) -> String {
+        if self.entries {
+            return "s.state = 'delivered'".to_owned();
+        }
+        if self.beside.is_some() {
+            let pending = crate::sql::open(&self.inner.mapping, &self.writer);
+            return format!("(s.state = 'delivered' or s.number is null and not ({pending}))");
+        }
         let done = match &self.inner.mapping.state {
             State::Words { path, done, .. } => self.has_word(path, done),
             State::Stamp(_) | State::Flag(_) | State::Presence => format!("not ({})", self.is_pending()),
@@ -166,7 +246,7 @@ impl<'a> Query<'a> {
     /// Where replays are rows of their own: that there is no later one of the event.
     pub(super) fn is_newest(&self) -> String {
         let mapping = &self.inner.mapping;
-        if mapping.replay_suffix.is_none() {
+        if self.entries || mapping.replay_suffix.is_none() {
             return String::new();
         }
         let other = self.writer.called("c");
@@ -191,6 +271,9 @@ impl<'a> Query<'a> {
 
     /// Whether a row is to be delivered, now or later.
     pub(super) fn is_pending(&self) -> String {
+        if self.entries {
+            return "s.due is not null".to_owned();
+        }
         let pending = crate::sql::open(&self.inner.mapping, &self.writer);
         match self.inner.mapping.death {
             Death::Parked => format!("{pending} and (s.state is null or s.state <> 'dead')"),
@@ -201,7 +284,7 @@ impl<'a> Query<'a> {
 
     /// When a row is tried next; null when nothing stands in its way.
     pub(super) fn next_attempt(&self) -> String {
-        match &self.inner.mapping.next_attempt {
+        match self.inner.mapping.next_attempt.as_ref().filter(|_| !self.entries) {
             Some(path) => or_beside(&self.inner.mapping, &self.writer, path, self.writer.moment(path), "s.due"),
             None => "s.due".to_owned(),
         }
@@ -230,7 +313,7 @@ impl<'a> Query<'a> {
 
     /// The last failure of a row, as text.
     pub(super) fn error(&self) -> String {
-        let there = self.inner.mapping.error.as_ref();
+        let there = self.inner.mapping.error.as_ref().filter(|_| !self.entries);
         there.map_or_else(|| "s.error".to_owned(), |path| format!("coalesce(s.error, {})", self.writer.text(path)))
     }
 
@@ -243,7 +326,8 @@ impl<'a> Query<'a> {
     pub(super) fn attempts(&self) -> String {
         let counted = "cast(coalesce(s.attempts, 0) as text)";
         // Where rows are claimed in columns, their own column counts claims.
-        match self.inner.mapping.attempts.as_ref().filter(|_| self.inner.mapping.claimed().is_none()) {
+        let apart = self.entries || self.inner.mapping.claimed().is_some();
+        match self.inner.mapping.attempts.as_ref().filter(|_| !apart) {
             Some(path) => {
                 let there = format!("coalesce({}, '0')", self.writer.text(path));
                 or_beside(&self.inner.mapping, &self.writer, path, there, counted)
@@ -254,13 +338,15 @@ impl<'a> Query<'a> {
 
     /// The number that lists go by: the row's own, or its time in microseconds.
     pub(super) fn position(&self) -> String {
-        let row = &self.inner.mapping.row;
-        if self.has_numbers() { self.writer.of(row) } else { self.writer.whole_micros(&self.appended_at()) }
+        if self.entries {
+            return "s.position".to_owned();
+        }
+        position(&self.inner.mapping, &self.writer, &self.now())
     }
 
     /// Whether the position of a row stays what it is: a row without a number and a time has that of the moment.
     pub(super) fn has_positions(&self) -> bool {
-        self.has_numbers() || self.inner.mapping.appended_at(&self.inner.columns).is_some()
+        self.entries || self.has_numbers() || self.inner.mapping.appended_at(&self.inner.columns).is_some()
     }
 
     fn has_numbers(&self) -> bool {

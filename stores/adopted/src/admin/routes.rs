@@ -14,7 +14,6 @@ use super::query::{Query, number, text};
 use super::tables::{Action, Tables, first, moment};
 use crate::executor::{Dialect, Row, Statement};
 use crate::mapping::State;
-use crate::sql::order_key;
 use crate::store::{Inner, clock};
 use crate::tables::NEEDS;
 use crate::tables::routes::{self, not_registered};
@@ -23,16 +22,37 @@ use crate::tables::routes::{self, not_registered};
 const COUNT_MAX: u64 = 10_000;
 
 pub(super) async fn register(inner: &Inner, definitions: &[RouteSpec]) -> Result<Vec<String>, StoreError> {
-    let statements = definitions.iter().map(|route| routes::register(inner, route)).collect();
-    let found = inner.executor.run("register", statements).await?;
-    Ok(found.into_iter().flatten().filter_map(|row| text(&row, 0)).collect())
+    let mut new = Vec::new();
+    for route in definitions {
+        let found = inner.executor.run("register", routes::register(inner, route)).await?;
+        new.extend(found.last().into_iter().flatten().filter_map(|row| text(row, 0)));
+    }
+    Ok(new)
 }
 
-/// The names of the routes of this table: one, or none yet.
-pub(super) async fn names(inner: &Inner) -> Result<Vec<String>, StoreError> {
-    let text_of = format!("select name from {} where mapping = $1 order by name", inner.writer().own("adopted_route"));
+/// A route of this table.
+#[derive(Debug, Clone)]
+pub(super) struct Registered {
+    pub(super) name: String,
+    /// Whether it has entries of its own, and does not mark the rows.
+    pub(super) further: bool,
+}
+
+/// The routes of this table, that which marks the rows first.
+pub(super) async fn registered(inner: &Inner) -> Result<Vec<Registered>, StoreError> {
+    let text_of = format!(
+        "select name, case when further then 'yes' end from {} where mapping = $1 order by further, name",
+        inner.writer().own("adopted_route")
+    );
     let found = inner.executor.look("routes", vec![Statement::new(text_of).bind(&inner.mapping_name)]).await?;
-    Ok(found.into_iter().flatten().filter_map(|row| text(&row, 0)).collect())
+    let route = |row: Row| Some(Registered { name: text(&row, 0)?, further: text(&row, 1).is_some() });
+    Ok(found.into_iter().flatten().filter_map(route).collect())
+}
+
+/// The route of this name; an error if there is none.
+pub(super) async fn need(inner: &Inner, route: &str, operation: &'static str) -> Result<Registered, StoreError> {
+    let routes = registered(inner).await?;
+    routes.into_iter().find(|known| known.name == route).ok_or_else(|| not_registered(route, operation))
 }
 
 pub(super) async fn list(inner: &Inner) -> Result<Vec<RouteDetail>, StoreError> {
@@ -61,8 +81,9 @@ pub(super) async fn list(inner: &Inner) -> Result<Vec<RouteDetail>, StoreError> 
     let statement = format!(
         "select r.name, r.destination, cast(r.filter as text), r.on_failure, r.on_dead, {}, r.paused_by, r.holder, \
          cast(r.term as text), cast(r.delivered as text), \
-         cast(({} + {} * (1.0 - {gone} / 60.0)) / 60.0 as text), r.pause_reason, {} \
-         from {} r where r.mapping = $2 and $1 is not null order by r.name",
+         cast(({} + {} * (1.0 - {gone} / 60.0)) / 60.0 as text), r.pause_reason, {}, r.start, \
+         case when r.further then 'yes' end \
+         from {} r where r.mapping = $2 and $1 is not null order by r.further, r.name",
         writer.micros("r.registered_at"),
         of(&minute),
         of(&before),
@@ -72,17 +93,18 @@ pub(super) async fn list(inner: &Inner) -> Result<Vec<RouteDetail>, StoreError> 
     let statement = Statement::new(statement).bind(clock()).bind(&inner.mapping_name);
     let found = inner.executor.look("routes", vec![statement]).await?;
     let relays = relays(inner).await?;
-    let numbers = Numbers::of(inner).await?;
     let mut details = Vec::new();
     for row in found.into_iter().flatten() {
+        let route = Registered { name: text(&row, 0).unwrap_or_default(), further: text(&row, 14).is_some() };
+        let numbers = Numbers::of(inner, &route).await?;
         details.push(detail(inner, &row, &relays, &numbers)?);
     }
     Ok(details)
 }
 
-/// Reports whether no row of the table is due or retrying, whichever relay owns or claims it.
-pub(crate) async fn is_drained(inner: &Inner) -> Result<bool, StoreError> {
-    let numbers = Numbers::of(inner).await?;
+/// Reports whether nothing is due or retrying on a route, whichever relay owns or claims it.
+pub(crate) async fn is_drained(inner: &Inner, route: &str) -> Result<bool, StoreError> {
+    let numbers = Numbers::of(inner, &need(inner, route, "drain").await?).await?;
     Ok(numbers.due == 0 && numbers.retrying == 0)
 }
 
@@ -98,10 +120,12 @@ struct Numbers {
 }
 
 impl Numbers {
-    async fn of(inner: &Inner) -> Result<Self, StoreError> {
-        let query = Query::new(inner);
+    async fn of(inner: &Inner, route: &Registered) -> Result<Self, StoreError> {
+        // First: a row that is seen meanwhile is counted twice, and not left out.
+        let (unseen, unseen_age) = if route.further { unseen(inner, route).await? } else { (0, 0.0) };
+        let query = Query::of(inner, route);
         let (now, next) = (query.now(), query.next_attempt());
-        let mut due = Query::new(inner);
+        let mut due = Query::of(inner, route);
         due.and(query.is_pending());
         due.and(format!("({next} is null or {next} <= {now})"));
         let appended = due.appended_at();
@@ -113,17 +137,15 @@ impl Numbers {
         );
         let due = due.fetch("routes", text_due).await?;
 
-        let mut retrying = Query::new(inner);
+        let mut retrying = Query::of(inner, route);
         retrying.and(query.is_pending());
         retrying.and(format!("{next} > {now} and (s.due is not null or {} <> '0')", retrying.attempts()));
-        let keys = match order_key(&inner.mapping, &retrying.writer) {
-            Some(key) => format!("count(distinct case when s.due is not null and s.blocks then {key} end)"),
-            None => "0".to_owned(),
-        };
+        let keys = format!("count(distinct case when s.due is not null and s.blocks then {} end)", retrying.key());
+        let keys = if inner.mapping.ordered { keys } else { "0".to_owned() };
         let text_retrying = format!("select cast(count(*) as text), cast({keys} as text) {}", retrying.from());
         let retrying = retrying.fetch("routes", text_retrying).await?;
 
-        let mut dead = Query::new(inner);
+        let mut dead = Query::of(inner, route);
         dead.and(query.is_dead());
         let text_dead = format!("select cast(count(*) as text) {}", dead.from());
         let dead = dead.fetch("routes", text_dead).await?;
@@ -132,14 +154,34 @@ impl Numbers {
         let (due, retrying, dead) = (first(&due), first(&retrying), first(&dead));
         let age: f64 = number(&due, 1);
         Ok(Self {
-            due: number(&due, 0),
-            oldest_due_seconds: (age / 1_000_000.0).max(0.0),
+            due: number::<u64>(&due, 0) + unseen,
+            oldest_due_seconds: (age.max(unseen_age) / 1_000_000.0).max(0.0),
             retrying: number(&retrying, 0),
             blocked_keys: number(&retrying, 1),
             dead: number(&dead, 0),
-            message: other_words(inner).await?.note(),
+            message: if route.further { String::new() } else { other_words(inner).await?.note() },
         })
     }
+}
+
+/// Pending rows that a further route has no entry for, and the age of the oldest in microseconds.
+async fn unseen(inner: &Inner, route: &Registered) -> Result<(u64, f64), StoreError> {
+    let mut query = Query::settled_by(inner, route);
+    query.and(format!("s.number is null and {}", crate::sql::open(&inner.mapping, &query.writer)));
+    if let Some(path) = &inner.mapping.next_attempt {
+        let moment = query.writer.moment(path);
+        query.and(format!("({moment} is null or {moment} <= {})", query.now()));
+    }
+    let oldest = query.writer.until(&query.now(), "min(x.at)");
+    let appended = query.appended_at();
+    let statement = format!(
+        "select cast(count(*) as text), {oldest} from (select {appended} as at {} limit {}) x",
+        query.from(),
+        COUNT_MAX + 1
+    );
+    let found = query.fetch("routes", statement).await?;
+    let row = found.into_iter().next().unwrap_or_default();
+    Ok((number(&row, 0), number(&row, 1)))
 }
 
 /// Rows that are neither pending nor done nor dead, by their words.
@@ -222,7 +264,7 @@ fn detail(inner: &Inner, row: &Row, relays: &[(RelayRow, Row)], numbers: &Number
         types: words(&filter.types),
         aggregate_type: words(&filter.aggregate_type),
         tenant: words(&filter.tenant),
-        start: "beginning".to_owned(),
+        start: text(row, 13).unwrap_or_default(),
         on_failure: from_word(text(row, 3))?,
         on_dead: from_word(text(row, 4))?,
         registered_at: moment(number(row, 5)),
@@ -316,9 +358,7 @@ pub(crate) enum Switch {
 
 /// Changes a route; returns whether that changed anything.
 pub(crate) async fn switch(inner: &Inner, route: &str, actor: &Actor, switch: Switch) -> Result<bool, StoreError> {
-    if !names(inner).await?.iter().any(|name| name == route) {
-        return Err(not_registered(route, "pause"));
-    }
+    need(inner, route, "pause").await?;
     let writer = inner.writer();
     let (table, now) = (writer.own("adopted_route"), writer.now("$2"));
     let (action, change) = match switch {
@@ -358,9 +398,7 @@ pub(crate) async fn switch(inner: &Inner, route: &str, actor: &Actor, switch: Sw
 
 /// Fails if the route is not registered, or if a live relay serves it.
 async fn need_unserved(inner: &Inner, route: &str, operation: &'static str) -> Result<(), StoreError> {
-    if !names(inner).await?.iter().any(|name| name == route) {
-        return Err(not_registered(route, operation));
-    }
+    need(inner, route, operation).await?;
     let live =
         relays(inner).await?.into_iter().find(|(relay, _)| relay.alive && relay.routes.iter().any(|r| r == route));
     let Some((relay, _)) = live else { return Ok(()) };
@@ -388,17 +426,26 @@ pub(super) async fn rename(inner: &Inner, route: &str, to: &str, actor: &Actor) 
     let renamed = Statement::new(renamed).bind(route).bind(to);
     let stat = format!("update {} set route = $3 where source = $1 and route = $2", writer.own("stat"));
     let stat = Statement::new(stat).bind(&inner.mapping_name).bind(route).bind(to);
+    let own = ["adopted_delivery", "adopted_attempt"].map(|table| {
+        let text = format!("update {} set route = $3 where mapping = $1 and route = $2", writer.own(table));
+        Statement::new(text).bind(&inner.mapping_name).bind(route).bind(to)
+    });
     let subject = format!("{route} to {to}");
     let action = Action::new(actor, "route.rename", &subject);
-    action.run(inner, "rename", vec![renamed, stat], |_| Some(1)).await.map(drop)
+    let statements = [renamed, stat].into_iter().chain(own).collect();
+    action.run(inner, "rename", statements, |_| Some(1)).await.map(drop)
 }
 
 pub(super) async fn forget(inner: &Inner, route: &str, actor: &Actor) -> Result<(), StoreError> {
     need_unserved(inner, route, "forget").await?;
-    let writer = inner.writer();
+    let (writer, known) = (inner.writer(), need(inner, route, "forget").await?);
     let gone = Statement::new(format!("delete from {} where name = $1", writer.own("adopted_route"))).bind(route);
-    let parked =
-        Statement::new(format!("delete from {} where mapping = $1", writer.own("sidecar"))).bind(&inner.mapping_name);
+    let parked = if known.further {
+        let entries = format!("delete from {} where mapping = $1 and route = $2", writer.own("adopted_delivery"));
+        Statement::new(entries).bind(&inner.mapping_name).bind(route)
+    } else {
+        Statement::new(format!("delete from {} where mapping = $1", writer.own("sidecar"))).bind(&inner.mapping_name)
+    };
     let stat = format!("delete from {} where source = $1 and route = $2", writer.own("stat"));
     let stat = Statement::new(stat).bind(&inner.mapping_name).bind(route);
     let action = Action::new(actor, "route.forget", route);

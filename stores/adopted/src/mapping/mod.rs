@@ -49,6 +49,8 @@ pub struct Mapping {
     pub archive: Option<TableName>,
     /// The consumers' table of what they have accepted.
     pub inbox: Option<InboxTable>,
+    /// The route that marks the rows, where the table has several. The others keep their state beside the table.
+    pub marked_by: Option<String>,
     /// SQL of the owner's that makes the table where it is not there, for `store migrate up`; relays never run it.
     pub create: Option<String>,
 }
@@ -269,6 +271,17 @@ impl Mapping {
         self.claim == Claim::Lease
     }
 
+    /// Whether further routes may stand beside the one that marks the rows: not where others mark them too, where replays are
+    /// rows of their own, and where finished rows move to another table.
+    pub(crate) fn may_have_several(&self) -> bool {
+        self.has_owner() && self.replay_suffix.is_none() && self.log.is_none()
+    }
+
+    /// Whether a route keeps its state beside the table.
+    pub fn is_further(&self, route: &str) -> bool {
+        self.marked_by.as_ref().is_some_and(|first| first != route)
+    }
+
     /// Whether dead letters are kept where the transport publishes them, and nowhere else.
     pub(crate) fn leaves_dead_letters_to_the_transport(&self) -> bool {
         self.death == Death::AsDone && self.dead_letters.is_none()
@@ -326,6 +339,27 @@ impl Mapping {
                 "log",
                 "rows that move need a column with a word, which the log has too",
                 "set state.word, or leave `log` out",
+            );
+        }
+        if self.marked_by.is_some() && !self.has_owner() {
+            problem(
+                "marked_by",
+                "rows are claimed in the table itself, whose one claim says nothing of a second route",
+                "leave `claim` out, so that one relay owns the table; or give the store one route",
+            );
+        }
+        if self.marked_by.is_some() && self.replay_suffix.is_some() {
+            problem(
+                "marked_by",
+                "replays are rows of their own, which every route would deliver",
+                "leave `replay_suffix` out, so that a row itself becomes pending again; or give the store one route",
+            );
+        }
+        if self.marked_by.is_some() && self.log.is_some() {
+            problem(
+                "marked_by",
+                "finished rows move to a log, where those of a second route would not be found",
+                "leave `log` out, so that rows are marked; or give the store one route",
             );
         }
         let words = match &self.state {

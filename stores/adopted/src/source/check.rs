@@ -8,6 +8,7 @@ use postroom_core::{StoreError, StoreErrorKind};
 
 use super::{AdoptedSource, Shared};
 use crate::executor::{Dialect, Statement};
+use crate::sql::further::Entries;
 
 impl AdoptedSource {
     /// Has every statement planned, none run. SQLite has nothing to say: its columns hold anything.
@@ -54,7 +55,10 @@ impl Shared {
         let settles = [&settle.parked, &settle.clear, &settle.attempts];
         let lists = [&settle.done, &settle.dead, &settle.count, &self.inner.texts.dead_letters];
         let settles = settles.into_iter().chain(&settle.retry).chain(lists.into_iter().flatten());
-        all.extend(settles.map(|text| (text, 6)));
+        let entering = self.inner.texts.entering.iter();
+        let entering = entering.flat_map(|texts| texts.lock.iter().chain([&texts.enter, &texts.leave]));
+        all.extend(settles.chain(entering).map(|text| (text, 6)));
+        all.extend(self.entries.iter().flat_map(Entries::texts));
         all
     }
 }

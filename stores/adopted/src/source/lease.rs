@@ -20,6 +20,8 @@ pub(super) struct Look {
     pub(super) unblocked: String,
     /// When an operator last asked to try the destination now.
     probe_asked: Option<Timestamp>,
+    /// Whether the table has further routes.
+    pub(super) several: bool,
 }
 
 impl Look {
@@ -31,7 +33,16 @@ impl Look {
         let unblocked = row.get(5).cloned().flatten().unwrap_or_default();
         let micros = row.get(6).and_then(Option::as_deref).and_then(|micros| micros.parse().ok());
         let probe_asked = micros.and_then(|micros: i64| Timestamp::from_microsecond(micros).ok());
-        Some(Self { probe_asked, paused: is(0), ours: term.filter(|_| is(1)), free: is(2), anothers: is(4), unblocked })
+        let several = is(7);
+        Some(Self {
+            several,
+            probe_asked,
+            paused: is(0),
+            ours: term.filter(|_| is(1)),
+            free: is(2),
+            anothers: is(4),
+            unblocked,
+        })
     }
 }
 
@@ -51,9 +62,11 @@ impl Shared {
         let found = found?;
         let look = found.get(1).and_then(Look::read);
         let paused = look.as_ref().is_some_and(|look| look.paused);
+        let several = look.as_ref().is_some_and(|look| look.several);
         let probe_asked = look.as_ref().and_then(|look| look.probe_asked);
         let ours = look.and_then(|look| look.ours);
         let mut state = self.state();
+        state.several = several;
         if term.is_some() && state.term == term && ours != term {
             state.lose();
         }

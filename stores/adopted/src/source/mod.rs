@@ -1,11 +1,14 @@
 //! The route of an adopted table as one relay sees it.
 //!
+//! A further route has entries of its own for rows: `further`.
+//!
 //! `check` asks whether the mapping fits, `lease` decides whether the table is ours, `take` reads, `settle` writes; `row`
 //! makes events of rows. Where relays share the table, `claims` or `locks` say which rows are ours. What they share is
 //! locked only for a moment, never while the database works: a slow take holds up neither settles nor the heartbeat.
 
 mod check;
 mod claims;
+mod further;
 mod lease;
 mod locks;
 mod row;
@@ -30,6 +33,7 @@ use crate::admin;
 use crate::admin::routes::Switch;
 use crate::mapping::Claim;
 use crate::sql::Takes;
+use crate::sql::further::Entries;
 use crate::store::Inner;
 
 /// An adopted table has one lane.
@@ -49,6 +53,8 @@ struct Shared {
     relay: RelayIdentity,
     route: RouteSpec,
     takes: Takes,
+    /// What a further route reads and writes instead of the table.
+    entries: Option<Entries>,
     state: Mutex<State>,
 }
 
@@ -86,6 +92,10 @@ struct State {
     turned: HashSet<String>,
     /// No row is locked before this: what was locked last could not be settled.
     pause: Pause,
+    /// Whether the table has further routes.
+    several: bool,
+    /// A further route looks for rows that it has not seen no earlier than this.
+    see_at: Option<Instant>,
 }
 
 /// A row in the engine's hands.
@@ -150,9 +160,12 @@ impl DueScan {
 impl AdoptedSource {
     /// A source of a route that is registered and joined.
     pub(crate) fn new(inner: Arc<Inner>, relay: RelayIdentity, route: RouteSpec) -> Self {
-        let takes = Takes::new(&inner.mapping, &inner.writer(), route.on_failure == OnFailure::Block);
+        let blocks = route.on_failure == OnFailure::Block;
+        let takes = Takes::new(&inner.mapping, &inner.writer(), blocks);
+        let entries =
+            inner.mapping.is_further(&route.name).then(|| Entries::new(&inner.mapping, &inner.writer(), blocks));
         let state = State { shares: !inner.mapping.has_owner(), bound: BOUND, ..State::default() };
-        Self(Arc::new(Shared { inner, relay, route, takes, state: Mutex::new(state) }))
+        Self(Arc::new(Shared { inner, relay, route, takes, entries, state: Mutex::new(state) }))
     }
 }
 
@@ -233,7 +246,7 @@ impl Source for AdoptedSource {
     }
 
     async fn is_drained(&self) -> Result<bool, StoreError> {
-        admin::routes::is_drained(&self.0.inner).await
+        admin::routes::is_drained(&self.0.inner, &self.0.route.name).await
     }
 
     fn bound(&self, deliveries: usize) {

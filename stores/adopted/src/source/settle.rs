@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use postroom_core::faults::{self, Fault};
 use postroom_core::{Failure, FailureKind, Ownership, Settlement, StoreError, Verdict};
 use serde_json::{Value, json};
 
@@ -14,16 +15,24 @@ use crate::store::clock;
 /// Settlements by what they write.
 #[derive(Debug, Default)]
 pub(super) struct Sorted {
-    done: Vec<Value>,
+    pub(super) done: Vec<Value>,
     retry: Vec<Value>,
     dead: Vec<Value>,
     /// What the side table learns.
-    parked: Vec<Value>,
+    pub(super) parked: Vec<Value>,
     /// What it forgets.
     clear: Vec<Value>,
-    attempts: Vec<Value>,
+    pub(super) attempts: Vec<Value>,
     /// Claims that are given back.
     back: Vec<Value>,
+}
+
+impl Sorted {
+    /// Rows that have a verdict.
+    fn tried(&self) -> Vec<Value> {
+        let tried = self.done.iter().chain(&self.parked);
+        tried.map(|row| json!({"id": row["id"], "fence": row["fence"]})).collect()
+    }
 }
 
 /// A write that is put together: the statements, and which of them bring the rows that agreed to what.
@@ -126,7 +135,12 @@ impl Shared {
 
     /// What writes them, in one transaction.
     pub(super) fn statements<'s>(&self, term: i64, sorted: &'s Sorted) -> Write<'s> {
+        if let Some(entries) = &self.entries {
+            return self.entry_statements(entries, term, sorted);
+        }
         let inner = &self.inner;
+        let entering = inner.texts.entering.as_ref();
+        let (tried, several) = (entering.map(|_| sorted.tried()).unwrap_or_default(), self.state().several);
         let texts = &inner.texts.settle;
         let (clock, term) = (clock(), term.to_string());
         let fence = texts.fence.as_ref().map(Arc::clone).map(Statement::new);
@@ -134,12 +148,14 @@ impl Shared {
         let mut statements: Vec<Statement> = fence.into_iter().collect();
         let mut add = |text: &Arc<str>, rows: &[Value]| {
             if !rows.is_empty() {
-                let statement = Statement::new(Arc::clone(text)).bind(&inner.mapping_name).bind(&clock);
-                let statement = statement.bind(json!(rows).to_string());
-                statements.push(statement.bind(&self.route.name).bind(&self.relay.boot).bind(&term));
+                statements.push(self.writing(text, json!(rows).to_string(), &clock, &term));
             }
             statements.len().saturating_sub(1)
         };
+        // Before anything else, and whether or not we know of further routes: one may have been registered just now.
+        if let Some(entering) = entering.filter(|_| !faults::is(Fault::FurtherIsForgotten)) {
+            add(&entering.enter, &tried);
+        }
         // What only tells of rows, while they still are pending.
         add(&texts.attempts, &sorted.attempts);
         add(&texts.parked, &sorted.parked);
@@ -170,6 +186,11 @@ impl Shared {
         for (rest, rows) in [(&texts.done, &sorted.done), (&texts.dead, &sorted.dead)] {
             for text in rest.iter().skip(1) {
                 add(text, rows);
+            }
+        }
+        if let Some(entering) = entering.filter(|_| several) {
+            for text in entering.lock.iter().chain([&entering.leave]) {
+                add(text, &tried);
             }
         }
         // Behind what counts the done ones, so that relays that share a table lock the minute in one order.

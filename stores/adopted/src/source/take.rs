@@ -22,9 +22,11 @@ impl Shared {
         let more = std::mem::take(&mut self.state().more);
         let mut looks = vec![routes::look(inner, &self.route.name, &self.relay.boot)];
         if !more {
-            let in_hand = json!(self.state().rows).to_string();
-            let waiting = Statement::new(Arc::clone(&self.takes.waiting)).bind(&inner.mapping_name).bind(clock());
-            looks.push(waiting.bind(in_hand));
+            let (text, third) = match &self.entries {
+                Some(entries) => (&entries.waiting, self.route.name.clone()),
+                None => (&self.takes.waiting, json!(self.state().rows).to_string()),
+            };
+            looks.push(Statement::new(Arc::clone(text)).bind(&inner.mapping_name).bind(clock()).bind(third));
         }
         let found = executor.look("take", looks).await?;
         let look =
@@ -32,7 +34,7 @@ impl Shared {
         // Without having looked, something may be waiting.
         let (next_due, retrying) = found.get(1).map_or((None, more), |rows| waiting(rows));
         let (deliveries, more) = match (&inner.mapping.claim, &self.takes.claims) {
-            (Claim::Lease, _) => self.take_owned(&look, budget).await?,
+            (Claim::Lease, _) => self.take_owned(&look, budget, more).await?,
             _ if look.paused => (Vec::new(), false),
             (Claim::Columns(claimed), Some(claims)) => self.claim(claims, claimed, budget).await?,
             (Claim::RowLocks | Claim::Columns(_), _) => self.lock(&look, budget, more).await?,
@@ -45,7 +47,7 @@ impl Shared {
     }
 
     /// Reads what is due, if the table is ours or free.
-    async fn take_owned(&self, look: &Look, budget: Budget) -> Result<(Vec<Delivery>, bool), StoreError> {
+    async fn take_owned(&self, look: &Look, budget: Budget, sure: bool) -> Result<(Vec<Delivery>, bool), StoreError> {
         let term = match look.ours {
             Some(term) => Some(term),
             None if look.free && !look.paused => self.acquire().await?,
@@ -53,14 +55,16 @@ impl Shared {
         };
         {
             let mut state = self.state();
+            state.several = look.several;
             match term {
                 Some(term) => state.own(term),
                 None => state.lose(),
             }
         }
-        match term.filter(|_| !look.paused) {
-            Some(term) => self.read(look, term, budget).await,
-            None => Ok((Vec::new(), false)),
+        match (term.filter(|_| !look.paused), &self.entries) {
+            (Some(term), Some(entries)) => self.read_entries(entries, term, budget, sure).await,
+            (Some(term), None) => self.read(look, term, budget).await,
+            (None, _) => Ok((Vec::new(), false)),
         }
     }
 
@@ -112,26 +116,39 @@ impl Shared {
                 }
             }
         }
-        let Read { mut readable, unreadable, .. } = read;
+        let Read { readable, unreadable, .. } = read;
         if !unreadable.is_empty() {
             self.settle_unreadable(term, unreadable).await?;
         }
         let mut state = self.state();
-        if state.term != Some(term) {
+        let Some((deliveries, turned)) = self.deliver_read(&mut state, term, readable) else {
             // Lost meanwhile: the next take begins anew.
             return Ok((Vec::new(), true));
+        };
+        let more = state.walk.came(from_the_front, cursor, all && !turned);
+        Ok((deliveries, more))
+    }
+
+    /// Hands out what was read, and says whether some of it stays behind; nothing when the table is no longer ours. From here to
+    /// the end of the take nothing waits: what is handed out reaches the engine. Rows of a key of which earlier ones came back
+    /// while these were read would overtake them.
+    pub(super) fn deliver_read(
+        &self,
+        state: &mut State,
+        term: i64,
+        mut readable: Vec<(PendingRow, Result<Event, Unreadable>)>,
+    ) -> Option<(Vec<Delivery>, bool)> {
+        if state.term != Some(term) {
+            return None;
         }
-        // From here to the end nothing waits: what is handed out reaches the engine. Rows of a key of which earlier ones came
-        // back while these were read would overtake them.
         let count = readable.len();
         readable.retain(|(_, event)| {
             event.as_ref().ok().and_then(Event::ordering_key).is_none_or(|key| !state.turned.contains(key))
         });
         let turned = readable.len() < count;
-        let more = state.walk.came(from_the_front, cursor, all && !turned);
         let lane = LaneTerm { lane: LANE, term };
-        let deliver = |(out, event)| self.deliver_or_refuse(&mut state, lane, out, event);
-        Ok((readable.into_iter().map(deliver).collect(), more))
+        let deliver = |(out, event)| self.deliver_or_refuse(state, lane, out, event);
+        Some((readable.into_iter().map(deliver).collect(), turned))
     }
 
     /// Due rows from the front, or behind a cursor if nobody has let keys go on since.
@@ -212,17 +229,17 @@ impl Shared {
 }
 
 /// What a take has read so far, within its budget.
-struct Read {
+pub(super) struct Read {
     budget: Budget,
     bytes: usize,
-    full: bool,
+    pub(super) full: bool,
     offers_unreadable: bool,
-    readable: Vec<(PendingRow, Result<Event, Unreadable>)>,
-    unreadable: Vec<(PendingRow, Failure)>,
+    pub(super) readable: Vec<(PendingRow, Result<Event, Unreadable>)>,
+    pub(super) unreadable: Vec<(PendingRow, Failure)>,
 }
 
 impl Read {
-    fn new(budget: Budget, offers_unreadable: bool) -> Self {
+    pub(super) fn new(budget: Budget, offers_unreadable: bool) -> Self {
         Self { budget, bytes: 0, full: false, offers_unreadable, readable: Vec::new(), unreadable: Vec::new() }
     }
 
@@ -236,7 +253,7 @@ impl Read {
     }
 
     /// Adds a row, or says that there is no room for it. A first one always has room.
-    fn add(&mut self, due: Due) -> bool {
+    pub(super) fn add(&mut self, due: Due) -> bool {
         let size = due.size();
         if !self.readable.is_empty() && self.bytes + size > self.budget.bytes {
             self.full = true;

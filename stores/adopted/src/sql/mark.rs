@@ -78,7 +78,7 @@ pub(super) fn failed(mapping: &Mapping, writer: &Writer<'_>) -> String {
 }
 
 /// Adds so many deliveries: in all, and in this minute.
-fn counts(mapping: &Mapping, writer: &Writer<'_>, many: &str) -> [String; 2] {
+pub(super) fn counts(mapping: &Mapping, writer: &Writer<'_>, many: &str) -> [String; 2] {
     let minute = minute(writer);
     let total = format!("update {} set delivered = delivered + {many} where name = $4", writer.own("adopted_route"));
     let stat = format!(

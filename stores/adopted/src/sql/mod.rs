@@ -8,6 +8,7 @@ mod claim;
 pub(crate) mod columns;
 mod dead_letters;
 pub(crate) mod functions;
+pub(crate) mod further;
 pub(crate) mod inside;
 mod mark;
 pub(crate) mod operate;
@@ -24,6 +25,7 @@ pub(crate) use take::{READ_FIXED, Takes};
 pub(crate) use write::{Writer, literal};
 
 use self::columns::Columns;
+use self::further::Entering;
 use crate::mapping::{ColumnPath, Death, Mapping, State};
 
 /// The statements of one adopted table.
@@ -32,6 +34,8 @@ pub(crate) struct Texts {
     pub(crate) settle: Settles,
     /// Copying into the table of dead letters, where there is one.
     pub(crate) dead_letters: Vec<Arc<str>>,
+    /// What the first route says of the entries of others, where a table may have several.
+    pub(crate) entering: Option<Entering>,
 }
 
 impl Texts {
@@ -41,7 +45,8 @@ impl Texts {
             .as_ref()
             .map(|dead| dead_letters::statements(mapping, writer, dead, dead_letters, &settle::ours(mapping, writer)));
         let copies = copies.map(Vec::from).unwrap_or_default();
-        Self { settle: Settles::new(mapping, writer, log), dead_letters: copies }
+        let entering = mapping.may_have_several().then(|| Entering::new(mapping, writer));
+        Self { settle: Settles::new(mapping, writer, log), dead_letters: copies, entering }
     }
 }
 

@@ -204,15 +204,18 @@ fn given_cursor(mapping: &Mapping, writer: &Writer<'_>) -> String {
 /// Whether a row's time has come.
 fn due(mapping: &Mapping, writer: &Writer<'_>, now: &str, row: &str) -> String {
     match &mapping.next_attempt {
-        Some(path) => {
-            let moment = next_attempt(mapping, writer, path);
-            // Bare where it can be, so that an index serves it.
-            let never_null =
-                path.as_column().and_then(|name| writer.columns.get(name)).is_some_and(|column| !column.nullable);
-            if never_null { format!("{moment} <= {now}") } else { format!("({moment} is null or {moment} <= {now})") }
-        }
+        Some(_) => due_in_row(mapping, writer, now),
         None => writer.nothing_parked("$1", &format!("s.row_id = {row} and s.due > {now}")),
     }
+}
+
+/// Whether the row itself says that its time has come.
+pub(super) fn due_in_row(mapping: &Mapping, writer: &Writer<'_>, now: &str) -> String {
+    let Some(path) = &mapping.next_attempt else { return "true".to_owned() };
+    let moment = next_attempt(mapping, writer, path);
+    // Bare where it can be, so that an index serves it.
+    let never_null = path.as_column().and_then(|name| writer.columns.get(name)).is_some_and(|column| !column.nullable);
+    if never_null { format!("{moment} <= {now}") } else { format!("({moment} is null or {moment} <= {now})") }
 }
 
 /// When a row is tried next.
@@ -278,7 +281,7 @@ fn waiting(mapping: &Mapping, writer: &Writer<'_>) -> String {
 }
 
 /// What an event is made of, in the order that [`crate::source`] reads it.
-fn event_columns(mapping: &Mapping, writer: &Writer<'_>) -> Vec<String> {
+pub(super) fn event_columns(mapping: &Mapping, writer: &Writer<'_>) -> Vec<String> {
     let event = &mapping.event;
     let nothing = || "cast(null as text)".to_owned();
     let text = |path: &Option<ColumnPath>| path.as_ref().map_or_else(nothing, |path| writer.text(path));

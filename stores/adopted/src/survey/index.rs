@@ -180,6 +180,7 @@ mod tests {
             done_at: None,
             dead_letters: None,
             replay_suffix: None,
+            marked_by: None,
             prunes: false,
             archive: None,
             inbox: None,

@@ -1,7 +1,7 @@
 //! Routes of adopted tables: registration, who holds them, who lives.
 
 use postroom_core::faults::{self, Fault};
-use postroom_core::{RelayIdentity, RouteHealth, RouteSpec, StoreError, StoreErrorKind, valid_name};
+use postroom_core::{RelayIdentity, RouteHealth, RouteSpec, StartFrom, StoreError, StoreErrorKind, valid_name};
 use serde::Serialize;
 use serde_json::json;
 
@@ -28,18 +28,20 @@ fn is_free(writer: &Writer<'_>, now: &str) -> String {
     )
 }
 
-/// Whether the route is paused, ours, free for us; its term; whether it is another's; how often its keys were let go on. `$1` route, `$2` boot, `$3` our clock.
+/// Whether the route is paused, ours, free for us; its term; whether it is another's; how often its keys were let go on; when
+/// to try the destination; whether the table has further routes. `$1` route, `$2` boot, `$3` our clock.
 pub(crate) fn look(inner: &Inner, route: &str, boot: &str) -> Statement {
     let writer = inner.writer();
+    let routes = writer.own("adopted_route");
     let text = format!(
         "select case when r.paused_by is null then 'no' else 'yes' end, \
          case when r.holder = $2 then 'yes' else 'no' end, \
          case when {} then 'yes' else 'no' end, \
-         cast(r.term as text), case when r.holder <> $2 then 'yes' else 'no' end, cast(r.unblocked as text), {} \
-         from {} r where r.name = $1 and $3 is not null",
+         cast(r.term as text), case when r.holder <> $2 then 'yes' else 'no' end, cast(r.unblocked as text), {}, \
+         case when exists (select 1 from {routes} f where f.mapping = r.mapping and f.further) then 'yes' else 'no' end \
+         from {routes} r where r.name = $1 and $3 is not null",
         is_free(&writer, &writer.now("$3")),
         writer.micros("r.probe_at"),
-        writer.own("adopted_route")
     );
     Statement::new(text).bind(route).bind(boot).bind(clock())
 }
@@ -125,17 +127,41 @@ fn key(dialect: Dialect, route: &str) -> String {
     }
 }
 
-/// Registers the route if it is new; brings nothing when it was there.
-pub(crate) fn register(inner: &Inner, route: &RouteSpec) -> Statement {
+/// Registers the route if it is new; the last statement brings nothing when it was there. A further one begins with the rows
+/// that are pending, or with those that come.
+pub(crate) fn register(inner: &Inner, route: &RouteSpec) -> Vec<Statement> {
     let writer = inner.writer();
+    let further = inner.mapping.is_further(&route.name);
+    let mut statements = Vec::new();
+    if further && writer.dialect == Dialect::Postgres {
+        // One registration at a time, and no settle beside it: it knows of the new route, or is over.
+        let meta = format!("select name from {} where name = 'schema_version' for update", writer.own("adopted_meta"));
+        let first = format!(
+            "select name from {} where mapping = $1 and not further order by name for update",
+            writer.own("adopted_route")
+        );
+        statements.extend([Statement::new(meta), Statement::new(first).bind(&inner.mapping_name)]);
+    }
+    let old = match route.start {
+        StartFrom::Beginning => None,
+        StartFrom::Now => Some(String::new()),
+        StartFrom::At(time) => Some(time.as_microsecond().to_string()),
+    };
+    if let Some(before) = old.filter(|_| further) {
+        let begin = crate::sql::further::begin(&inner.mapping, &writer);
+        let begin = Statement::new(begin).bind(&inner.mapping_name).bind(clock()).bind(before);
+        statements.push(begin.bind(&route.name));
+    }
     let json = if writer.dialect == Dialect::Postgres { "$3::jsonb" } else { "$3" };
     let text = format!(
-        "insert into {} (name, mapping, filter, destination, on_failure, on_dead, registered_at) \
-         select $1, $2, {json}, $4, $5, $6, {} where $7 is not null on conflict (name) do nothing returning name",
+        "insert into {} (name, mapping, filter, destination, on_failure, on_dead, registered_at, further, start) \
+         select $1, $2, {json}, $4, $5, $6, {}, {further}, $8 where $7 is not null on conflict (name) do nothing returning name",
         writer.own("adopted_route"),
         writer.now("$7")
     );
-    Statement::new(text)
+    // The first route of a table delivers what is pending, whenever it comes.
+    let start = if further { route.start } else { StartFrom::Beginning };
+    let register = Statement::new(text)
         .bind(&route.name)
         .bind(&inner.mapping_name)
         .bind(json!(route.filter).to_string())
@@ -143,9 +169,13 @@ pub(crate) fn register(inner: &Inner, route: &RouteSpec) -> Statement {
         .bind(word(&route.on_failure))
         .bind(word(&route.on_dead))
         .bind(clock())
+        .bind(start.to_string());
+    statements.push(register);
+    statements
 }
 
-/// The registered route: mapping, destination, what failure and death do, and a live relay other than ours.
+/// The registered route: mapping, destination, what failure and death do, a live relay other than ours, and whether
+/// it is a further one.
 pub(crate) fn registered(inner: &Inner, route: &str, boot: &str) -> Statement {
     let writer = inner.writer();
     let serves = match writer.dialect {
@@ -154,7 +184,8 @@ pub(crate) fn registered(inner: &Inner, route: &str, boot: &str) -> Statement {
     };
     let text = format!(
         "select r.mapping, r.destination, r.on_failure, r.on_dead, \
-         (select l.name || ' (' || l.boot || ')' from {} l where l.source = r.mapping and l.boot <> $2 and {} and {serves} limit 1) \
+         (select l.name || ' (' || l.boot || ')' from {} l where l.source = r.mapping and l.boot <> $2 and {} and {serves} limit 1), \
+         case when r.further then 'yes' else 'no' end \
          from {} r where r.name = $1 and $3 is not null",
         writer.own("relay"),
         is_alive("l", &writer.now("$3")),
@@ -180,9 +211,11 @@ pub(crate) async fn join(inner: &Inner, relay: &RelayIdentity, route: &RouteSpec
         return Err(StoreError::new(StoreErrorKind::Invalid, "register", message)
             .hint("use lower-case letters, digits, `-`, `_` and `.`, at most 63"));
     }
-    let statements = vec![register(inner, route), registered(inner, &route.name, &relay.boot)];
+    let mut statements = register(inner, route);
+    statements.push(registered(inner, &route.name, &relay.boot));
     let found = inner.executor.run("register", statements).await?;
-    let there = found.get(1).and_then(|rows| rows.first()).ok_or_else(|| not_registered(&route.name, "register"))?;
+    let there = found.last().and_then(|rows| rows.first()).ok_or_else(|| not_registered(&route.name, "register"))?;
+    need_same_part(inner, route, there)?;
     // Heartbeats before routes, as who takes over locks them.
     let mut statements = vec![heartbeat(inner, relay, &route.name, &RouteHealth::running())];
     if let Some(old) = differs(inner, route, there) {
@@ -197,6 +230,34 @@ pub(crate) async fn join(inner: &Inner, relay: &RelayIdentity, route: &RouteSpec
         statements.push(change(inner, route));
     }
     inner.executor.run("register", statements).await.map(drop)
+}
+
+/// Fails if the route marked the rows and is to keep its state beside them, or the other way round: what it has delivered stands
+/// elsewhere.
+fn need_same_part(inner: &Inner, route: &RouteSpec, there: &Row) -> Result<(), StoreError> {
+    let of = there.first().and_then(Option::as_deref).unwrap_or_default();
+    let (was, is) = (there.get(5).and_then(Option::as_deref) == Some("yes"), inner.mapping.is_further(&route.name));
+    let (name, table) = (&route.name, &inner.mapping_name);
+    if was == is && (!was || of == table) {
+        return Ok(());
+    }
+    let (message, hint) = if was {
+        (
+            format!("route {name:?} has its state beside {of}; it cannot mark rows, or go to another table"),
+            format!(
+                "name the route in `marked_by` that marks the rows, or run `postroom route forget {name}` to begin anew"
+            ),
+        )
+    } else {
+        (
+            format!("route {name:?} marks the rows of {table}; it cannot have its state beside them"),
+            format!(
+                "set marked_by = {name:?} in the mapping of store {:?}, or give this route another name",
+                inner.name
+            ),
+        )
+    };
+    Err(StoreError::new(StoreErrorKind::Conflict, "register", message).hint(hint))
 }
 
 /// What is registered, if it is something else.

@@ -36,6 +36,11 @@ const STEPS: &[Step] = &[
         postgres: [include_str!("postgres_3.sql"), include_str!("postgres_3.down.sql")],
         sqlite: [include_str!("sqlite_3.sql"), include_str!("sqlite_3.down.sql")],
     },
+    Step {
+        name: "further routes",
+        postgres: [include_str!("postgres_4.sql"), include_str!("postgres_4.down.sql")],
+        sqlite: [include_str!("sqlite_4.sql"), include_str!("sqlite_4.down.sql")],
+    },
 ];
 
 /// The version this build needs.

@@ -127,8 +127,10 @@ impl Bench {
         .await
     }
 
-    /// Sends again what is selected; how many that are.
+    /// Sends again what is selected, on [`ROUTE`] unless it says otherwise; how many that are.
     pub async fn replay(&self, what: ReplayKind, which: &Selection) -> u64 {
+        let route = which.route.clone().unwrap_or_else(|| ROUTE.to_owned());
+        let which = &Selection { route: Some(route), ..which.clone() };
         let operator = Actor { name: "op".to_owned(), reason: None };
         replay_at_once(&*self.admin, what, which, &operator).await.unwrap().map_or(0, |row| row.done)
     }

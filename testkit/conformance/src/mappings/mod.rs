@@ -16,6 +16,7 @@ pub mod failing;
 pub mod odd;
 pub mod operating;
 mod sample;
+pub mod several;
 pub mod sharing;
 mod suite;
 pub mod typed;
@@ -34,6 +35,13 @@ pub trait MappingHarness: Sized + 'static {
     async fn fresh() -> Self;
     /// The database.
     fn executor(&self) -> Arc<dyn SqlExecutor>;
+}
+
+/// Runs one case on a table of this kind that has a further route: the one of the case marks the rows as if it were alone.
+pub async fn run_beside<H: MappingHarness>(sample: Sample, case: impl AsyncFnOnce(&Bench)) {
+    let harness = H::fresh().await;
+    let bench = Bench::open(sample, harness.executor()).await;
+    case(&several::beside(&bench).await).await;
 }
 
 /// Runs one case on a table of this kind.

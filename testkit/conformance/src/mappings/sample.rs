@@ -119,6 +119,7 @@ impl Sample {
                 attempts: Some(Name::new("attempts")),
             }),
             replay_suffix: None,
+            marked_by: None,
             create: None,
             prunes: true,
             archive: (self == Self::Words).then(|| TableName::parse("outbox_archive").unwrap()),
@@ -271,6 +272,23 @@ impl Sample {
             }
             (Self::Stamp | Self::Flag | Self::Presence | Self::Queue, _) => beside,
         }
+    }
+
+    /// The SQL that makes a row pending again, as an operator does by hand.
+    pub fn set_back(self, dialect: Dialect, id: &str) -> String {
+        let (table, row) = (self.in_sql(dialect), self.column("id").quoted());
+        let change = match (self, dialect) {
+            (Self::Words | Self::Quoted | Self::Locks, _) => format!("{} = 'pending'", self.column("status").quoted()),
+            (Self::Queue, _) => "status = 'PENDING'".to_owned(),
+            (Self::Inside, Dialect::Postgres) => {
+                "payload = jsonb_set(payload, '{outbox_status}', '\"pending\"')".to_owned()
+            }
+            (Self::Inside, Dialect::Sqlite) => "payload = json_set(payload, '$.outbox_status', 'pending')".to_owned(),
+            (Self::Stamp, _) => "published_at = null".to_owned(),
+            (Self::Flag, _) => "processed = false".to_owned(),
+            (Self::Presence, _) => format!("{row} = {row}"),
+        };
+        format!("update {table} set {change} where {row} = '{id}'")
     }
 
     /// A query for a row's state as people see it: pending, done, dead, gone.

@@ -10,6 +10,18 @@ macro_rules! mapping_suite {
         $crate::mapping_suite!(@sample $harness; flag Flag);
         $crate::mapping_suite!(@sample $harness; presence Presence);
         $crate::mapping_suite!(@sample $harness; quoted Quoted);
+        // Of a route that has another beside it.
+        mod beside {
+            use super::*;
+            mod words {
+                use super::*;
+                $crate::mapping_suite!(@beside $harness; Words);
+            }
+            mod presence {
+                use super::*;
+                $crate::mapping_suite!(@beside $harness; Presence);
+            }
+        }
         // Of tables with a time for the next try.
         mod later {
             use super::*;
@@ -152,6 +164,24 @@ macro_rules! mapping_suite {
                     a_second_death_brings_the_letter_in_the_tables_own_table_up_to_date
                     a_row_that_holds_no_event_is_a_dead_letter_and_the_others_go_on
                 }
+                several {
+                    every_route_delivers_every_row_whichever_comes_first
+                    a_route_that_is_down_for_long_gets_everything_though_rows_are_gone
+                    the_first_route_that_is_down_for_long_holds_nobody_up
+                    a_failure_of_one_route_waits_with_its_tries_and_keeps_its_key_waiting_there_alone
+                    a_key_that_an_operator_lets_go_on_goes_on_where_he_says
+                    dead_letters_are_a_routes_own
+                    a_dead_letter_of_the_first_route_is_none_of_the_others
+                    a_replay_is_of_one_route_and_a_row_set_back_by_hand_of_all
+                    a_new_route_begins_where_it_says
+                    a_route_that_is_registered_while_rows_are_in_flight_gets_them
+                    another_relay_goes_on_with_both_routes
+                    a_settle_of_either_route_repeated_changes_nothing
+                    routes_that_settle_the_same_rows_at_once_leave_nothing_behind
+                    a_route_may_be_renamed_and_forgotten
+                    a_route_keeps_its_part
+                    what_is_left_of_rows_that_somebody_else_finished_is_swept_away
+                }
                 operating {
                     a_paused_route_hands_out_nothing_until_it_is_resumed
                     dead_letters_are_replayed_with_their_attempts_at_nought
@@ -174,12 +204,50 @@ macro_rules! mapping_suite {
             );
         }
     };
-    (@cases $harness:ty; $sample:ident; $($group:ident { $($case:ident)* })*) => {
+    (@beside $harness:ty; $sample:ident) => {
+        $crate::mapping_suite!(@run run_beside $harness; $sample;
+                delivering {
+                    rows_come_in_the_order_of_the_table_and_are_marked_as_it_spells_it
+                    an_event_has_what_its_row_says_and_nothing_of_its_state
+                    what_is_in_hand_is_not_handed_out_again_and_what_comes_back_is
+                    what_is_committed_late_is_found_wherever_it_stands
+                    one_relay_owns_the_table_and_another_takes_over_when_it_leaves
+                    a_settle_repeated_changes_nothing
+                    a_heartbeat_does_not_lose_what_a_take_holds
+                    what_somebody_else_did_to_a_row_in_flight_stays
+                    a_row_that_was_set_back_while_it_was_on_its_way_is_tried_anew
+                }
+                clocks {
+                    a_dead_relay_of_before_the_clock_was_set_back_holds_nothing
+                    a_relay_that_lives_on_when_the_clock_is_set_back_keeps_the_table
+                    a_clock_set_forward_ends_the_lease_and_what_its_holder_still_writes_is_void
+                    relays_that_have_been_gone_for_a_day_are_forgotten
+                }
+                failing {
+                    a_failed_row_waits_for_its_time_with_its_attempts
+                    a_failed_row_keeps_its_key_waiting_and_no_other
+                    what_comes_back_is_not_overtaken_by_later_rows_of_its_key
+                    a_failed_row_that_is_due_behind_the_walk_is_not_overtaken
+                    a_row_committed_late_is_not_overtaken_by_later_ones_of_its_key
+                    where_failures_are_skipped_the_key_goes_on
+                    a_head_that_is_given_up_lets_its_key_go_on
+                    a_hundred_rows_in_back_off_do_not_stand_in_the_way
+                    fresh_rows_come_at_once_though_many_failed_ones_are_due
+                    a_dead_row_is_a_dead_letter_and_never_comes_again_by_itself
+                    a_second_death_brings_the_letter_in_the_tables_own_table_up_to_date
+                    a_row_that_holds_no_event_is_a_dead_letter_and_the_others_go_on
+                }
+        );
+    };
+    (@cases $harness:ty; $sample:ident; $($rest:tt)*) => {
+        $crate::mapping_suite!(@run run $harness; $sample; $($rest)*);
+    };
+    (@run $run:ident $harness:ty; $sample:ident; $($group:ident { $($case:ident)* })*) => {
         $($(
             #[tokio::test]
             async fn $case() {
-                use $crate::mappings::{$group, Sample, run};
-                run::<$harness>(Sample::$sample, $group::$case).await;
+                use $crate::mappings::{$group, Sample, $run};
+                $run::<$harness>(Sample::$sample, $group::$case).await;
             }
         )*)*
     };

@@ -6,4 +6,5 @@ mod buses;
 mod failing;
 mod operating;
 mod publishing;
+mod webhooks;
 mod world;

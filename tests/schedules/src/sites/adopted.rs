@@ -1,4 +1,5 @@
-//! A table that an application has already, on PostgreSQL: one of each kind of claim.
+//! A table that an application has already, on PostgreSQL: one of each kind of claim, and one of which another route marks the
+//! rows. That one delivers now and then, whenever the clock moves, and is away for as long.
 //!
 //! Such a table goes by the server's clock. Functions of the same names, which the database's search path finds first, let the
 //! schedule move it.
@@ -12,10 +13,15 @@ use postroom_admin::ManagedStore;
 use postroom_adopted::mapping::{Claim, Mapping};
 use postroom_adopted::{Adopted, AdoptedOptions, Dialect};
 use postroom_conformance::mappings::Sample;
-use postroom_core::Event;
+use postroom_core::{
+    Budget, Delivery, Event, Receipt, RelayIdentity, RouteHealth, RouteSpec, Settlement, Source, Store as _, Verdict,
+};
 use postroom_postgres::{Pooler, PostgresExecutor, PostgresOptions};
 use postroom_testbed::{Database, FaultProxy, Servers};
 use sqlx::{AssertSqlSafe, Executor as _, PgPool, Row as _};
+use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use super::postgres::Prepared;
 use super::{Door, Site, Traits, Transaction};
@@ -32,8 +38,14 @@ const CLOCK: &str = "create schema sim; \
 /// How often a row may be claimed in vain, where no fault of the run leaves claims behind.
 const CLAIMS_MAX: u32 = 3;
 
+/// The route that marks the rows of a table of which the schedule's own is a further one.
+const FIRST: &str = "bus";
+/// How long its turn may wait for a lock that somebody holds who waits at a gate, before the schedule goes on beside it.
+const PATIENCE: Duration = Duration::from_millis(300);
+
 pub(crate) struct AdoptedSite {
     mapping: Mapping,
+    first: Option<First>,
     store: Adopted,
     pool: PgPool,
     /// Rows inserted: their place in the order.
@@ -43,17 +55,84 @@ pub(crate) struct AdoptedSite {
     database: Database,
 }
 
+/// A kind of table.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Kind {
+    pub(crate) sample: Sample,
+    /// Whether another route marks the rows.
+    further: bool,
+}
+
 /// The kind of table that this seed is about.
-pub(crate) fn kind(seed: u64) -> Sample {
-    match seed % 3 {
-        0 => Sample::Words,
-        1 => Sample::Queue,
-        _ => Sample::Locks,
+pub(crate) fn kind(seed: u64) -> Kind {
+    let (sample, further) = match seed % 4 {
+        0 => (Sample::Words, false),
+        1 => (Sample::Queue, false),
+        2 => (Sample::Locks, false),
+        _ => (Sample::Words, true),
+    };
+    Kind { sample, further }
+}
+
+/// The route that marks the rows, in a relay without faults.
+struct First {
+    source: Arc<dyn Source>,
+    turns: AtomicU64,
+    /// The turn that waits for a lock; with what is delivered and not settled yet when it ends.
+    turn: Mutex<Option<JoinHandle<Vec<Settlement>>>>,
+}
+
+impl First {
+    async fn new(store: &Adopted) -> Self {
+        let relay = RelayIdentity {
+            name: FIRST.to_owned(),
+            boot: FIRST.to_owned(),
+            version: String::new(),
+            lease: Duration::from_hours(24),
+        };
+        let source = store.source(&relay, &RouteSpec::new(FIRST)).await.expect("the table is there");
+        Self { source, turns: AtomicU64::default(), turn: Mutex::default() }
+    }
+
+    /// Its destination is there every other while. What it took is settled a turn later, with much in between.
+    async fn turn(&self) {
+        let mut turn = self.turn.lock().await;
+        let mut delivered = Vec::new();
+        if let Some(running) = turn.as_mut() {
+            let Ok(ended) = timeout(PATIENCE, running).await else { return };
+            delivered = ended.expect("a turn ends");
+            *turn = None;
+        }
+        if self.turns.fetch_add(1, Ordering::Relaxed) % 12 < 6 {
+            let source = Arc::clone(&self.source);
+            *turn = Some(tokio::spawn(async move { goes_on(&*source, delivered).await }));
+        } else if !delivered.is_empty() {
+            *turn = Some(tokio::spawn(async move { delivered }));
+        }
     }
 }
 
+/// Settles what was delivered, or takes more; what is delivered and not settled afterwards.
+async fn goes_on(source: &dyn Source, delivered: Vec<Settlement>) -> Vec<Settlement> {
+    if source.renew(&RouteHealth::running()).await.is_err() {
+        return delivered;
+    }
+    if !delivered.is_empty() {
+        return if source.settle(&delivered).await.is_ok() { Vec::new() } else { delivered };
+    }
+    let Ok(take) = source.take(Budget { rows: 5, bytes: 1 << 20 }).await else { return Vec::new() };
+    let settled = |delivery: &Delivery| Settlement {
+        handle: delivery.handle,
+        lane: delivery.lane,
+        verdict: Verdict::Delivered(Receipt::default()),
+        took: Duration::ZERO,
+    };
+    take.deliveries.iter().map(settled).collect()
+}
+
 impl AdoptedSite {
-    pub(crate) async fn new(sample: Sample, plan: &Plan) -> Self {
+    pub(crate) async fn new(kind: Kind, plan: &Plan) -> Self {
+        let Kind { sample, further } = kind;
         let servers = Servers::find();
         let database = Database::create(&servers).await;
         let url = database.url();
@@ -69,8 +148,11 @@ impl AdoptedSite {
             claimed.lease = plan.lease;
             claimed.claims_max = (!plan.leaves_claims()).then_some(CLAIMS_MAX);
         }
+        mapping.marked_by = further.then(|| FIRST.to_owned());
         let store = open(&mapping, &url).await;
-        Self { mapping, store, pool, rows: Arc::default(), port: servers.port("postgres"), database }
+        // By connections of its own: one that waits for a lock must not be in the way of who looks.
+        let first = if further { Some(First::new(&open(&mapping, &url).await).await) } else { None };
+        Self { mapping, first, store, pool, rows: Arc::default(), port: servers.port("postgres"), database }
     }
 }
 
@@ -118,6 +200,9 @@ impl Site for AdoptedSite {
     async fn advance(&self, by: Duration) {
         let text = format!("update sim.clock set ahead = ahead + interval '{} microseconds'", by.as_micros());
         self.pool.execute(AssertSqlSafe(text)).await.expect("the clock can be moved");
+        if let Some(first) = &self.first {
+            first.turn().await;
+        }
     }
 
     async fn set_back(&self, by: Duration) {
