@@ -34,7 +34,12 @@ create table postroom.log (
   attributes     jsonb,
   correlation_id text,
   causation_id   text,
-  payload        bytea not null
+  payload        bytea not null,
+  -- A relay reads names of many rows at once, so who inserts by hand is held to their limits too. The size of payloads is the
+  -- configuration's to say: a relay gives up larger ones without reading them.
+  constraint log_names check (octet_length(id) <= 64 and octet_length(type) <= 255 and octet_length(key) <= 512
+    and octet_length(aggregate_type) <= 255 and octet_length(aggregate_id) <= 512 and octet_length(tenant) <= 255
+    and octet_length(content_type) <= 255 and octet_length(correlation_id) <= 255 and octet_length(causation_id) <= 255)
 ) partition by list (partition);
 
 -- What an open delivery still needs of a partition that was truncated.

@@ -4,5 +4,6 @@ mod database;
 mod files;
 mod handler;
 mod network;
+mod size;
 mod terminal;
 mod webhook;

@@ -150,7 +150,7 @@ impl DueScan {
 impl AdoptedSource {
     /// A source of a route that is registered and joined.
     pub(crate) fn new(inner: Arc<Inner>, relay: RelayIdentity, route: RouteSpec) -> Self {
-        let takes = Takes::new(&inner.mapping, &inner.writer(), route.on_failure == OnFailure::Block);
+        let takes = Takes::new(&inner.mapping, &inner.writer(), inner.limits, route.on_failure == OnFailure::Block);
         let state = State { shares: !inner.mapping.has_owner(), bound: BOUND, ..State::default() };
         Self(Arc::new(Shared { inner, relay, route, takes, state: Mutex::new(state) }))
     }

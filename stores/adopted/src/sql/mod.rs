@@ -21,7 +21,7 @@ pub(crate) use claim::Claims;
 pub(crate) use settle::Settles;
 use settle::{meant, returned};
 pub(crate) use take::{READ_FIXED, Takes};
-pub(crate) use write::{Writer, literal};
+pub(crate) use write::{Writer, length_instead, literal};
 
 use self::columns::Columns;
 use crate::mapping::{ColumnPath, Death, Mapping, State};

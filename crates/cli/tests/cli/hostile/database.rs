@@ -4,7 +4,7 @@
 
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 
-use crate::postgres::Shop;
+use crate::postgres::{Shop, User};
 
 /// What the server says to a statement that it refuses.
 fn refused(shop: &Shop, statement: &str) -> String {
@@ -59,4 +59,61 @@ fn a_lock_that_anybody_may_take_does_not_stop_a_prune() {
         shop.world.ok(&["prune", "--yes"]);
     });
     assert_eq!(shop.one("select count(*) from postroom.inbox"), "0");
+}
+
+/// What a statement of this user says, or how it is refused.
+fn tried(shop: &Shop, user: &User<'_>, statement: &str) -> Result<(), String> {
+    shop.runtime.block_on(async {
+        let mut connection = PgConnection::connect(&shop.url_of(&user.name)).await.unwrap();
+        let done = connection.execute(AssertSqlSafe(statement)).await;
+        done.map(drop)
+            .map_err(|error| error.as_database_error().and_then(|e| e.code()).unwrap_or_default().into_owned())
+    })
+}
+
+/// H-149: one row with a number far ahead, and every route of the store halts.
+#[test]
+fn a_producer_says_what_happened_and_nothing_of_where_it_stands() {
+    let shop = Shop::bare();
+    let user = User::new(&shop);
+    let schema = format!("s_{}", shop.database.name());
+    let route = "[[route]]\nname = \"mailer\"\nto = { exec = { command = [\"sh\", \"mailer.sh\"] } }\n";
+    let config = |url: &str| shop.config(url, &format!("schema = \"{schema}\"\n{route}"));
+    config(&shop.database.url());
+    shop.sql(&shop.world.ok(&["store", "migrate", "plan"]));
+    shop.sql(&shop.world.ok(&["store", "roles"]));
+    shop.world.ok(&["store", "migrate", "up"]);
+    shop.sql(&format!("grant {schema}_append to {}", user.name));
+    let columns = "(partition, lane, tx, seq, occurred_at, id, type, key, payload)";
+    for forged in [
+        format!("insert into {schema}.log {columns} values (0, 0, 1, 9000000000000000000, now(), 'x', 't', 'k', '1')"),
+        format!(
+            "insert into {schema}.log_0 {columns} values (0, 0, 1, 9000000000000000000, now(), 'x', 't', 'k', '1')"
+        ),
+        format!("insert into {schema}.evacuated {columns} values (0, 0, 1, 1, now(), 'x', 't', 'k', '1')"),
+        format!("select nextval('{schema}.log_seq')"),
+        format!("select setval('{schema}.log_seq', 1)"),
+        format!("update {schema}.log set seq = seq + 1000000"),
+        format!("insert into {schema}.append_key values ('request-1')"),
+    ] {
+        assert_eq!(tried(&shop, &user, &forged), Err("42501".to_owned()), "{forged}");
+    }
+    let rows = |payload: &str| {
+        let no = "array[null]";
+        format!(
+            "select {schema}.append_rows(array['e-1'], array['order.placed'], array['k'], {no}, {no}, {no}, {no}, {no}, {no}, {no}, {no}, \
+             array[1], {no}, {no}, array[{payload}]::bytea[])"
+        )
+    };
+    assert_eq!(tried(&shop, &user, &rows("'1'")), Ok(()));
+    assert_eq!(tried(&shop, &user, &rows("convert_to(repeat('A', 2000000), 'UTF8')")), Err("54000".to_owned()));
+    config(&shop.url_of(&user.name));
+    shop.world.ok(&["event", "append", "--type", "order.placed", "--key", "k", "--payload", "1"]);
+    config(&shop.database.url());
+    shop.world.ok(&["relay", "run", "--drain"]);
+    assert_eq!(shop.world.json(&["status"])["routes"][0]["delivered"], 2);
+    assert_eq!(shop.world.run(&["verify"]).code, 0);
+    for role in ["append", "relay", "inbox", "viewer", "migrate"] {
+        shop.sql(&format!("drop owned by {schema}_{role} cascade; drop role {schema}_{role}"));
+    }
 }
