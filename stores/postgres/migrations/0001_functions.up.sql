@@ -242,7 +242,8 @@ begin
     correlation_id, causation_id, schema_version, occurred_at, available_at);
 end $$;
 
--- For writers that do not lock their aggregate: waits for other transactions that append to the key.
+-- For writers that do not lock their aggregate: waits for other transactions that append to the key, or to one of the few that
+-- share its row of append_lock.
 create function postroom.append_ordered(
   type text, key text default null, payload json default 'null', id text default null, aggregate_type text default null,
   aggregate_id text default null, tenant text default null, headers jsonb default '{}', attributes jsonb default '{}',
@@ -251,7 +252,7 @@ create function postroom.append_ordered(
 ) returns text language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_variable
 begin
-  perform pg_advisory_xact_lock(hashtextextended(coalesce(key, aggregate_id), 7077));
+  perform from postroom.append_lock where number = hashtextextended(coalesce(key, aggregate_id), 0) & 1023 for update;
   return postroom.append(type, key, payload, id, aggregate_type, aggregate_id, tenant, headers, attributes,
     correlation_id, causation_id, schema_version, occurred_at, available_at);
 end $$;

@@ -3,7 +3,7 @@ drop function if exists postroom.append, postroom.append_bytes, postroom.append_
   postroom.append_ordered, postroom.accept, postroom.uuid7, postroom.check_event;
 drop view postroom.event;
 drop table postroom.lane, postroom.route, postroom.checkpoint, postroom.delivery, postroom.attempt,
-  postroom.inbox, postroom.append_key, postroom.truncated, postroom.evacuated,
+  postroom.inbox, postroom.append_key, postroom.append_lock, postroom.truncated, postroom.evacuated,
   postroom.receipt, postroom.log, postroom.meta;
 drop sequence postroom.log_seq;
 do $$ begin

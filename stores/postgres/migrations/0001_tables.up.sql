@@ -101,6 +101,12 @@ create table postroom.append_key (
 ) with (autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 50000);
 create index append_key_at on postroom.append_key using brin (at);
 
+-- What append_ordered locks, a row for many keys: an advisory lock could be held by any user of the database.
+create table postroom.append_lock (
+  number int2 primary key
+);
+insert into postroom.append_lock select generate_series(0, 1023);
+
 create table postroom.route (
   name          text primary key,
   filter        jsonb not null,

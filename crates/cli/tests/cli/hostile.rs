@@ -1,5 +1,7 @@
 //! Attacks on a running program from outside: by networks, neighbours on the machine, producers and handlers.
 
+mod brokers;
+mod collector;
 mod database;
 mod files;
 mod handler;

@@ -278,6 +278,11 @@ impl Running {
         }
     }
 
+    /// Types something, where stdin is ours.
+    pub(crate) fn type_in(&mut self, text: &str) {
+        self.child.stdin.as_mut().expect("it has one").write_all(text.as_bytes()).unwrap();
+    }
+
     /// The next line of stderr.
     pub(crate) fn note(&mut self) -> String {
         let stderr = self.child.stderr.as_mut().expect("it has one");

@@ -94,6 +94,7 @@ pub(super) async fn count(
     inbox_window: Option<Duration>,
 ) -> Result<Affected, StoreError> {
     let Some(route) = wanted_route(inner, which).await? else { return Ok(Affected::default()) };
+    let rows_are_dead = rows == Rows::Dead;
     let mut query = Query::new(inner);
     query.and(rows.condition(&query));
     query.select(which);
@@ -109,7 +110,8 @@ pub(super) async fn count(
         None => "0".to_owned(),
     };
     let statement = format!(
-        "select cast(count(*) as text), cast({keys} as text), {oldest}, cast(coalesce({older}, 0) as text) {}",
+        "select cast(count(*) as text), cast({keys} as text), {oldest}, cast(coalesce({older}, 0) as text), {} {}",
+        query.writer.micros("max(s.since)"),
         query.from()
     );
     let rows = query.fetch("dead", statement).await?;
@@ -121,6 +123,7 @@ pub(super) async fn count(
         routes: BTreeMap::from([(route, deliveries)]),
         oldest: text(&row, 2).and_then(|micros| micros.parse().ok()).map(moment),
         older_than_inbox: number(&row, 3),
+        died_by: text(&row, 4).filter(|_| rows_are_dead).and_then(|micros| micros.parse().ok()).map(moment),
     })
 }
 

@@ -117,3 +117,66 @@ fn a_producer_says_what_happened_and_nothing_of_where_it_stands() {
         shop.sql(&format!("drop owned by {schema}_{role} cascade; drop role {schema}_{role}"));
     }
 }
+
+/// H-150: everybody may take an advisory lock, and can see in `pg_locks` which ones others take.
+#[test]
+fn a_lock_that_anybody_may_take_delays_no_append() {
+    let shop = Shop::new();
+    let nobody = User::new(&shop);
+    assert_eq!(tried(&shop, &nobody, "select from postroom.append_lock for update"), Err("42501".to_owned()));
+    assert_eq!(
+        tried(&shop, &nobody, "begin; lock table postroom.append_lock in access share mode"),
+        Err("42501".to_owned())
+    );
+    let in_time = |statement: &str| shop.sql(&format!("set lock_timeout = '10s'; {statement}"));
+    shop.runtime.block_on(async {
+        let mut hostile = PgConnection::connect(&shop.url_of(&nobody.name)).await.unwrap();
+        let keys = "select pg_advisory_lock(hashtextextended('k', seed)) from unnest(array[0, 7077]) as seed";
+        hostile.execute(keys).await.unwrap();
+        let mut producer = PgConnection::connect(&shop.database.url()).await.unwrap();
+        producer.execute("set lock_timeout = '10s'; select postroom.append_ordered('t', 'k')").await.unwrap();
+        // Another append to the key is still waited for, and no other key is.
+        producer.execute("begin; select postroom.append_ordered('t', 'k')").await.unwrap();
+        let mut second = PgConnection::connect(&shop.database.url()).await.unwrap();
+        let waits = second.execute("set lock_timeout = '300ms'; select postroom.append_ordered('t', 'k')").await;
+        let code = waits.unwrap_err().as_database_error().and_then(|error| error.code()).unwrap().into_owned();
+        assert_eq!(code, "55P03");
+        second.execute("select postroom.append_ordered('t', 'another')").await.unwrap();
+        producer.execute("rollback").await.unwrap();
+    });
+    in_time("select postroom.append_ordered('t', 'k')");
+    assert_eq!(shop.one("select count(*) from postroom.log"), "3");
+}
+
+/// H-152: rows that the relay's role does not see are sent by nobody; that is said, not found out.
+#[test]
+fn rows_that_row_level_security_hides_from_the_relay_are_told_of() {
+    let shop = Shop::bare();
+    let user = User::new(&shop);
+    shop.sql(
+        "create table event_outbox (id text primary key, event_type text not null, payload jsonb not null, status text not null \
+         default 'pending', attempts int not null default 0, created_at timestamptz not null default now(), sent_at timestamptz);
+         insert into event_outbox (id, event_type, payload) values ('mine', 'order.placed', '1'), ('hidden', 'order.placed', '1')",
+    );
+    shop.config(&shop.database.url(), crate::adopted::MAPPING);
+    shop.world.ok(&["store", "migrate", "up"]);
+    shop.sql(&format!(
+        "alter table event_outbox enable row level security;
+         create policy visible on event_outbox using (id = 'mine');
+         grant select, update on event_outbox to {0};
+         grant usage on schema postroom to {0};
+         grant all on all tables in schema postroom to {0};
+         grant all on all sequences in schema postroom to {0};
+         grant execute on all functions in schema postroom to {0}",
+        user.name
+    ));
+    shop.config(&shop.url_of(&user.name), crate::adopted::MAPPING);
+    let said = shop.world.run(&["doctor", "-o", "json"]);
+    assert!(said.stdout.contains("doctor.rows_hidden"), "{} {}", said.stdout, said.stderr);
+    let said = shop.world.run(&["relay", "run", "--drain"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert_eq!(
+        shop.one("select string_agg(id || ' ' || status, ', ' order by id) from event_outbox"),
+        "hidden pending, mine sent"
+    );
+}
