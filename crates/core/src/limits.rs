@@ -120,8 +120,10 @@ impl EventError {
 
     /// Returns the failure of an event whose size is wrong, and which came into its table past the checks of an append.
     pub fn failure(&self) -> Failure {
-        let code = if let Self::TooDeep { .. } = self { "event.too_deep" } else { "event.too_large" };
-        Failure::permanent(code, self.to_string())
+        match self {
+            Self::TooDeep { .. } => Failure::permanent("event.too_deep", self.to_string()),
+            _ => Failure::permanent("event.too_large", self.to_string()),
+        }
     }
 }
 

@@ -51,7 +51,7 @@ fn payloads_are_shown_redacted_unless_all_of_it_is_asked_for() {
 }
 
 #[test]
-fn whoever_is_shown_a_payload_is_in_the_audit_log() {
+fn a_reader_of_payloads_is_in_the_audit_log() {
     let world = World::new();
     let text = std::fs::read_to_string(world.path("postroom.toml")).unwrap();
     world.write("postroom.toml", &format!("{text}\n[http.redact]\n\"order.*\" = [\"$.card\"]\n"));
