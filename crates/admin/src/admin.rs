@@ -61,6 +61,9 @@ pub struct Selection {
     /// Time of occurrence before which events must lie.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Timestamp>,
+    /// Time by which deliveries were in their state: those that died after a preview are not meant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub died_by: Option<Timestamp>,
 }
 
 impl Selection {
@@ -228,6 +231,8 @@ pub trait Operate: Send + Sync {
     async fn skip_head(&self, route: &str, key: &str, actor: &Actor) -> Result<String, StoreError>;
     /// Forgets an acceptance, so that the consumer processes the event again; returns whether there was one.
     async fn forget_inbox(&self, consumer: &str, id: &str, actor: &Actor) -> Result<bool, StoreError>;
+    /// Writes down that the actor is about to be shown payloads: which action, and of what.
+    async fn note_payloads(&self, action: &'static str, subject: &str, actor: &Actor) -> Result<(), StoreError>;
     /// Erases the payloads and headers of a key's events and dead letters, and keeps the events with their ids and counts; `dry_run`
     /// counts them. [`postroom_core::StoreErrorKind::Conflict`] while a route has one of them to deliver, unless `undelivered`.
     async fn erase_payloads(

@@ -40,12 +40,14 @@ async fn matched(
 ) -> Result<Matched, Fault> {
     let mut query = select(
         session,
-        "d.handle, d.route, d.key, d.blocks, l.occurred_at, l.appended_at, \
+        "d.handle, d.route, d.key, d.blocks, d.since, l.occurred_at, l.appended_at, \
          coalesce(l.key, l.aggregate_id) as ordering_key",
     );
     if let Some(among) = among {
         let handles = query.value(among.to_vec());
         query.push(" and ").push(session.dialect().among("d.handle", &handles));
+        // One that was tried again meanwhile has died anew.
+        on_delivery(&mut query, which);
     } else {
         on_delivery(&mut query, which);
         on_log(&mut query, session.dialect(), which);
@@ -58,6 +60,7 @@ async fn matched(
         if let (true, Some(key)) = (row.flag("blocks")?, row.maybe_text("key")?) {
             matched.held.entry(route.clone()).or_default().insert(key);
         }
+        summary.died(row.time("since")?);
         summary.add(&route, row.maybe_text("ordering_key")?, row.time("occurred_at")?, row.time("appended_at")?);
     }
     Ok(matched)

@@ -173,6 +173,10 @@ impl Operate for LogAdmin {
         inbox::forget(&*self.tables, consumer, id, actor).await
     }
 
+    async fn note_payloads(&self, action: &'static str, subject: &str, actor: &Actor) -> Result<(), StoreError> {
+        audit::begin(&*self.tables, actor, action, subject.to_owned()).await.map(drop)
+    }
+
     async fn erase_payloads(
         &self,
         key: &str,

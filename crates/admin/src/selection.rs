@@ -38,6 +38,9 @@ pub fn on_delivery(query: &mut Statement, which: &Selection) {
             query.push(format!(" and {column} = ")).push_value(value.as_str());
         }
     }
+    if let Some(died_by) = which.died_by {
+        query.push(" and d.since <= ").push_value(died_by);
+    }
 }
 
 /// Adds the filter of a route as conditions on the log, which must be called `l`.

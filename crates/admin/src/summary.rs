@@ -33,6 +33,11 @@ impl Summary {
         self.affected.older_than_inbox += u64::from(self.inbox_cut.is_some_and(|cut| appended_at < cut));
     }
 
+    /// Adds the time at which one of them died.
+    pub(crate) fn died(&mut self, at: Timestamp) {
+        self.affected.died_by = self.affected.died_by.max(Some(at));
+    }
+
     /// How many deliveries were added.
     pub fn deliveries(&self) -> u64 {
         self.affected.deliveries

@@ -372,6 +372,9 @@ pub struct Affected {
     pub oldest: Option<Timestamp>,
     /// Number of events older than the retention of the inbox.
     pub older_than_inbox: u64,
+    /// Time at which the last of the dead letters died; a selection with it means no later ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub died_by: Option<Timestamp>,
 }
 
 /// Payloads of a key that were erased, or would be.

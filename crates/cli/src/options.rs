@@ -109,7 +109,7 @@ pub(crate) struct StoreArg {
 }
 
 /// Reason for an operator action, recorded in the audit log.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Reason {
     /// Reason, recorded in the audit log
     #[arg(long, value_name = "TEXT")]

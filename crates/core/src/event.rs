@@ -177,12 +177,13 @@ impl Event {
     /// Returns the event as a dead letter tells it where its payload is too large: instead of the payload it has an object
     /// with `omitted_bytes`. A small payload stays.
     pub fn omit_payload(&self) -> Self {
-        let mut event = self.clone();
-        if self.is_payload_worth_omitting() {
-            event.payload = Bytes::from(format!("{{\"omitted_bytes\":{}}}", self.payload.len()));
-            JSON.clone_into(&mut event.content_type);
-        }
-        event
+        if self.is_payload_worth_omitting() { self.without_payload(self.payload.len()) } else { self.clone() }
+    }
+
+    /// Returns the event with an object that says how large its payload is instead of the payload.
+    pub fn without_payload(&self, bytes: usize) -> Self {
+        let payload = Bytes::from(format!("{{\"omitted_bytes\":{bytes}}}"));
+        Self { payload, content_type: JSON.to_owned(), ..self.clone() }
     }
 
     /// Returns the approximate size of the event in memory, in bytes, which budgets count.

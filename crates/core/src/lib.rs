@@ -54,7 +54,10 @@ pub use guard::{NotAllowed, StateGuard, Transition, Transitions};
 pub use inbox::{Acceptance, CONSUMER_BYTES_MAX, Inbox};
 pub use jiff::Timestamp;
 pub use lanes::share_lanes;
-pub use limits::{EventError, HEADER_BYTES_MAX, ID_BYTES_MAX, KEY_BYTES_MAX, Limits, NAME_BYTES_MAX};
+pub use limits::{
+    EventError, HEADER_BYTES_MAX, HEADER_TEXT_MAX, HEADERS_FIELD, ID_BYTES_MAX, JSON_DEPTH_MAX, KEY_BYTES_MAX, Limits,
+    NAME_BYTES_MAX, check_depth, check_header_bytes, json_depth, stored_object,
+};
 pub use loopback::is_loopback;
 pub use maintenance::{Actor, Maintenance};
 pub use matching::{Filter, Pattern, PatternError};

@@ -135,13 +135,14 @@ impl Template {
     ///
     /// Types are hierarchies made by developers, so their dots structure the name. Everything else is data: a dot in a
     /// tenant would put its events where another's are looked for, and is refused. So are wildcards, white space and
-    /// control characters everywhere.
+    /// control characters everywhere, and the character that separates a part from the next one, in all parts but the last:
+    /// in `{tenant}:{key}` a tenant has no colon. Dashes and underscores are too usual in names to be refused.
     pub fn render(&self, event: &Event) -> Result<Cow<'_, str>, Failure> {
         if let Some(name) = self.fixed() {
             return Ok(Cow::Borrowed(name));
         }
         let mut name = String::with_capacity(self.text.len() + 16);
-        for piece in &self.pieces {
+        for (n, piece) in self.pieces.iter().enumerate() {
             match piece {
                 Piece::Text(text) => name.push_str(text),
                 Piece::Part { part, lower } => {
@@ -150,7 +151,8 @@ impl Template {
                             format!("{:?} needs {}, which event {} does not have", self.text, part.name(), event.id);
                         Failure::permanent("template.missing", error)
                     })?;
-                    if let Some(bad) = part.refused(&value) {
+                    let separator = self.separator_after(n).filter(|separator| value.contains(*separator));
+                    if let Some(bad) = part.refused(&value).or(separator) {
                         let error = format!(
                             "{} of event {} cannot be part of {:?}: it contains {bad:?}",
                             part.name(),
@@ -164,6 +166,13 @@ impl Template {
             }
         }
         Ok(Cow::Owned(name))
+    }
+
+    /// What stands between this piece and a later part, and so may not be in it.
+    fn separator_after(&self, n: usize) -> Option<char> {
+        let [Piece::Text(text), rest @ ..] = self.pieces.get(n + 1..)? else { return None };
+        let is_between = rest.iter().any(|piece| matches!(piece, Piece::Part { .. }));
+        text.chars().next().filter(|c| is_between && c.is_ascii_punctuation() && !matches!(c, '.' | '-' | '_'))
     }
 }
 
@@ -280,6 +289,11 @@ mod tests {
     fn a_value_cannot_smuggle_separators_or_wildcards() {
         for tenant in ["a.b", ".", "..", "a*", "a>", "#", "a b", "a\r\nb", "a\u{a0}b", "../x"] {
             assert_eq!(rendered("{tenant}.x", &event().tenant(tenant)), Err("template.value".to_owned()), "{tenant:?}");
+        }
+        for (text, allowed) in
+            [("{tenant}:{key}", false), ("{key}:{tenant}", true), ("{tenant}:v1", true), ("x:{tenant}", true)]
+        {
+            assert_eq!(rendered(text, &event().tenant("acme:eu")).is_ok(), allowed, "{text}");
         }
         for event_type in ["a..b", ".a", "a.", "a.*", "a >", "a/b"] {
             assert_eq!(

@@ -103,7 +103,7 @@ impl Adopted {
         if mapping.claim == Claim::RowLocks && executor.dialect() != Dialect::Postgres {
             return Err(no_row_locks(&name));
         }
-        let texts = Texts::new(&mapping, &writer, &dead_letters, &log);
+        let texts = Texts::new(&mapping, &writer, limits, &dead_letters, &log);
         let mapping_name = mapping.table.to_string();
         let wake = Notifier::default();
         Ok(Self {

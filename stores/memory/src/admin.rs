@@ -173,6 +173,12 @@ impl Operate for MemoryStore {
         Ok(self.lock().forget_inbox(consumer, id, actor, now))
     }
 
+    async fn note_payloads(&self, action: &'static str, subject: &str, actor: &Actor) -> Result<(), StoreError> {
+        let now = self.now();
+        self.lock().note(now, actor, action, subject, 0);
+        Ok(())
+    }
+
     async fn erase_payloads(
         &self,
         key: &str,

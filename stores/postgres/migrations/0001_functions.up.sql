@@ -161,6 +161,63 @@ begin
   end loop;
 end $$;
 
+-- What the library calls for roles that may not insert: several events in order, column by column, as it writes them; returns
+-- their ids. Nothing when `idempotency_key` is there and was used before. The position of an event is not the caller's to say.
+create function postroom.append_rows(
+  id text[], type text[], key text[], aggregate_type text[], aggregate_id text[], tenant text[], content_type text[],
+  headers text[], attributes text[], correlation_id text[], causation_id text[], schema_version int[], occurred_at text[],
+  available_at text[], payload bytea[], idempotency_key text default null
+) returns setof text language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  -- First of all: whoever holds a number must be seen to run by everybody who reads past it.
+  x int8 := pg_current_xact_id()::text::int8;
+  now_at timestamptz := clock_timestamp();
+  e record;
+begin
+  for e in
+    select * from unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $15) as r(id, type, key, aggregate_type, aggregate_id,
+      tenant, content_type, headers, attributes, correlation_id, causation_id, payload)
+    where (least(octet_length(type), octet_length(id), octet_length(key), octet_length(aggregate_type), octet_length(aggregate_id),
+        octet_length(tenant), octet_length(content_type), octet_length(correlation_id), octet_length(causation_id)) > 0
+      and id is not null and type is not null and payload is not null and octet_length(id) <= 64
+      and octet_length(concat(type, key, aggregate_type, aggregate_id, tenant, content_type, correlation_id, causation_id)) <= 255
+      and concat(type, id, key, aggregate_type, aggregate_id, tenant, content_type, correlation_id, causation_id) !~ '[[:cntrl:]]'
+      and headers is null and attributes is null and octet_length(payload) <= 32768) is not true
+  loop
+    if (octet_length(e.content_type) between 1 and 255 and e.content_type !~ '[[:cntrl:]]') is false then
+      raise exception 'event content_type is empty, longer than 255 bytes or has a control character'
+        using errcode = 'invalid_parameter_value', hint = 'say what the bytes are, for instance application/pdf';
+    end if;
+    perform postroom.check_event(e.type, e.id, e.key, e.aggregate_type, e.aggregate_id, e.tenant, e.correlation_id,
+      e.causation_id, coalesce(e.headers, '{}')::jsonb, coalesce(e.attributes, '{}')::jsonb, octet_length(e.payload));
+  end loop;
+  if $16 is not null then
+    if octet_length($16) not between 1 and 255 then
+      raise exception 'the idempotency key is % bytes, it must be 1 to 255', octet_length($16)
+        using errcode = 'invalid_parameter_value', hint = 'use the id of the request that must not be repeated';
+    end if;
+    insert into postroom.append_key (idempotency_key) values ($16) on conflict do nothing;
+    if not found then
+      return;
+    end if;
+  end if;
+  return query insert into postroom.log (
+    partition, lane, schema_version, tx, seq, occurred_at, appended_at, available_at, id, type, key, aggregate_type, aggregate_id,
+    tenant, content_type, headers, attributes, correlation_id, causation_id, payload)
+  select date_part('epoch', now_at)::int8 / {segment} % {partitions},
+    (hashtextextended(coalesce(r.key, r.aggregate_id, r.id), 0) & 9223372036854775807) % {lanes},
+    coalesce(r.schema_version, 1), x, nextval('postroom.log_seq'), coalesce(r.occurred_at::timestamptz, now_at), now_at,
+    r.available_at::timestamptz, r.id, r.type, r.key, r.aggregate_type, r.aggregate_id, r.tenant,
+    nullif(r.content_type, 'application/json'), nullif(r.headers::jsonb, '{}'), nullif(r.attributes::jsonb, '{}'),
+    r.correlation_id, r.causation_id, r.payload
+  from unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) with ordinality
+    as r(id, type, key, aggregate_type, aggregate_id, tenant, content_type, headers, attributes, correlation_id, causation_id,
+      schema_version, occurred_at, available_at, payload, place)
+  order by r.place
+  returning log.id;
+end $$;
+
 -- Null when `idempotency_key` is already there: a repeated request is harmless.
 create function postroom.append_once(
   idempotency_key text,
@@ -185,7 +242,8 @@ begin
     correlation_id, causation_id, schema_version, occurred_at, available_at);
 end $$;
 
--- For writers that do not lock their aggregate: waits for other transactions that append to the key.
+-- For writers that do not lock their aggregate: waits for other transactions that append to the key, or to one of the few that
+-- share its row of append_lock.
 create function postroom.append_ordered(
   type text, key text default null, payload json default 'null', id text default null, aggregate_type text default null,
   aggregate_id text default null, tenant text default null, headers jsonb default '{}', attributes jsonb default '{}',
@@ -194,7 +252,7 @@ create function postroom.append_ordered(
 ) returns text language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_variable
 begin
-  perform pg_advisory_xact_lock(hashtextextended(coalesce(key, aggregate_id), 7077));
+  perform from postroom.append_lock where number = hashtextextended(coalesce(key, aggregate_id), 0) & 1023 for update;
   return postroom.append(type, key, payload, id, aggregate_type, aggregate_id, tenant, headers, attributes,
     correlation_id, causation_id, schema_version, occurred_at, available_at);
 end $$;

@@ -34,7 +34,12 @@ create table postroom.log (
   attributes     jsonb,
   correlation_id text,
   causation_id   text,
-  payload        bytea not null
+  payload        bytea not null,
+  -- A relay reads names of many rows at once, so who inserts by hand is held to their limits too. The size of payloads is the
+  -- configuration's to say: a relay gives up larger ones without reading them.
+  constraint log_names check (octet_length(id) <= 64 and octet_length(type) <= 255 and octet_length(key) <= 512
+    and octet_length(aggregate_type) <= 255 and octet_length(aggregate_id) <= 512 and octet_length(tenant) <= 255
+    and octet_length(content_type) <= 255 and octet_length(correlation_id) <= 255 and octet_length(causation_id) <= 255)
 ) partition by list (partition);
 
 -- What an open delivery still needs of a partition that was truncated.
@@ -95,6 +100,12 @@ create table postroom.append_key (
   at   timestamptz not null default clock_timestamp()
 ) with (autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 50000);
 create index append_key_at on postroom.append_key using brin (at);
+
+-- What append_ordered locks, a row for many keys: an advisory lock could be held by any user of the database.
+create table postroom.append_lock (
+  number int2 primary key
+);
+insert into postroom.append_lock select generate_series(0, 1023);
 
 create table postroom.route (
   name          text primary key,

@@ -27,7 +27,12 @@ create table postroom_log (
   occurred_at    integer not null default (cast((julianday('now') - 2440587.5) * 86400000000 as integer)),
   available_at   integer,
   appended_at    integer not null default (cast((julianday('now') - 2440587.5) * 86400000000 as integer)),
-  payload        any not null check (typeof(payload) in ('text', 'blob'))
+  payload        any not null check (typeof(payload) in ('text', 'blob')),
+  -- A relay reads names of many rows at once. (In characters: older versions, which may insert, know no octet_length.) The size of
+  -- payloads is the configuration's to say: a relay gives up larger ones without reading them.
+  constraint log_names check (length(id) <= 64 and length(type) <= 255 and length(key) <= 512 and length(aggregate_type) <= 255
+    and length(aggregate_id) <= 512 and length(tenant) <= 255 and length(content_type) <= 255 and length(correlation_id) <= 255
+    and length(causation_id) <= 255)
 ) strict;
 create index postroom_log_id on postroom_log (id);
 create index postroom_log_key on postroom_log (coalesce(key, aggregate_id)) where coalesce(key, aggregate_id) is not null;

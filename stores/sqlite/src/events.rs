@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use postroom_admin::view::EventRow;
-use postroom_core::{Event, Filter};
+use postroom_core::{
+    Event, EventError, Failure, Filter, HEADER_BYTES_MAX, Limits, check_depth, check_header_bytes, stored_object,
+};
 use serde_json::Value;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
@@ -21,7 +23,25 @@ use crate::clock::timestamp;
 pub(crate) struct Logged {
     pub(crate) seq: i64,
     pub(crate) appended_at: i64,
+    /// Without its payload where that was left out.
     pub(crate) event: Arc<Event>,
+    /// How large the payload is.
+    payload_bytes: usize,
+    /// Why headers or attributes cannot be read.
+    invalid: Option<EventError>,
+}
+
+impl Logged {
+    /// Why it cannot be sent, if it came into the table past the checks of an append. Of a payload that is over the limits, the
+    /// event then has only the length.
+    pub(crate) fn refuse(&mut self, limits: Limits) -> Option<Box<Failure>> {
+        let too_large = limits.check_payload_bytes(self.payload_bytes).err();
+        if too_large.is_some() {
+            self.event = Arc::new(self.event.without_payload(self.payload_bytes));
+        }
+        let error = self.invalid.take().or(too_large).or_else(|| check_depth(&self.event).err());
+        error.map(|error| Box::new(error.failure()))
+    }
 }
 
 /// Text of the log; what is not UTF-8 in it is replaced.
@@ -40,44 +60,39 @@ pub(crate) fn wanted(filter: &Filter, row: &SqliteRow) -> Result<bool, sqlx::Err
     Ok(filter.matches_parts(&text(row, "type")?, aggregate_type.as_deref(), tenant.as_deref()))
 }
 
-/// Reads a whole row of the log. Headers and attributes that are no JSON object are left out.
+/// Reads a row of `load.sql`.
 pub(crate) fn logged(row: &SqliteRow) -> Result<Logged, sqlx::Error> {
     let owned = |column| text(row, column).map(Cow::into_owned);
     let maybe_owned = |column| maybe_text(row, column).map(|text| text.map(Cow::into_owned));
-    let event = Event {
+    let mut event = Event {
         id: owned("id")?,
         event_type: owned("type")?,
         key: maybe_owned("key")?,
         aggregate_type: maybe_owned("aggregate_type")?,
         aggregate_id: maybe_owned("aggregate_id")?,
         tenant: maybe_owned("tenant")?,
-        payload: Bytes::from(row.try_get::<Vec<u8>, _>("payload")?),
+        payload: Bytes::from(row.try_get::<Option<Vec<u8>>, _>("payload")?.unwrap_or_default()),
         content_type: owned("content_type")?,
-        headers: headers(row)?,
-        attributes: attributes(row)?,
+        headers: BTreeMap::new(),
+        attributes: BTreeMap::new(),
         correlation_id: maybe_owned("correlation_id")?,
         causation_id: maybe_owned("causation_id")?,
         schema_version: row.try_get("schema_version")?,
         occurred_at: timestamp(row.try_get("occurred_at")?),
         available_at: row.try_get::<Option<i64>, _>("available_at")?.map(timestamp),
     };
-    Ok(Logged { seq: row.try_get("seq")?, appended_at: row.try_get("appended_at")?, event: Arc::new(event) })
+    let invalid = fill(&mut event, &text(row, "headers")?, &text(row, "attributes")?).err();
+    let payload_bytes = usize::try_from(row.try_get::<i64, _>("payload_bytes")?).unwrap_or_default();
+    let (seq, appended_at) = (row.try_get("seq")?, row.try_get("appended_at")?);
+    Ok(Logged { seq, appended_at, event: Arc::new(event), payload_bytes, invalid })
 }
 
-fn object(row: &SqliteRow, column: &str) -> Result<serde_json::Map<String, Value>, sqlx::Error> {
-    Ok(match serde_json::from_str(&text(row, column)?) {
-        Ok(Value::Object(map)) => map,
-        _ => serde_json::Map::new(),
-    })
-}
-
-pub(crate) fn headers(row: &SqliteRow) -> Result<BTreeMap<String, String>, sqlx::Error> {
-    let text = |value| if let Value::String(text) = value { text } else { value.to_string() };
-    Ok(object(row, "headers")?.into_iter().map(|(name, value)| (name, text(value))).collect())
-}
-
-pub(crate) fn attributes(row: &SqliteRow) -> Result<BTreeMap<String, Value>, sqlx::Error> {
-    Ok(object(row, "attributes")?.into_iter().collect())
+/// Reads headers and attributes. What is no JSON object is left out; a header that is no text is written as JSON.
+fn fill(event: &mut Event, headers: &str, attributes: &str) -> Result<(), EventError> {
+    let word = |value| if let Value::String(text) = value { text } else { value.to_string() };
+    event.headers = stored_object(headers)?.into_iter().map(|(name, value)| (name, word(value))).collect();
+    event.attributes = stored_object(attributes)?.into_iter().collect();
+    if headers.len() + attributes.len() > HEADER_BYTES_MAX { check_header_bytes(event) } else { Ok(()) }
 }
 
 /// Reads a row of the log for a list; needs `payload_bytes` instead of the payload.

@@ -9,10 +9,11 @@ use postroom_server::redact::Redaction;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::actor::actor;
 use crate::app::App;
 use crate::commands::which::WhichFailed;
 use crate::exit::{Exit, Failed, Outcome};
-use crate::options::{StoreArg, help};
+use crate::options::{Reason, StoreArg, help};
 use crate::output::Narrower::{Drop, Shorten};
 use crate::output::{Table, count, dash, note};
 
@@ -77,6 +78,9 @@ pub(crate) async fn run(app: &App, args: &CompareArgs) -> Outcome {
         others.extend(rows.into_iter().filter(|row| !ids.contains(row.id.as_str())));
     }
     let redaction = &config.http.redact;
+    if args.payload {
+        admin.note_payloads("payload.compare", &which.describe(), &actor(&Reason::default())).await?;
+    }
     let (dead, others) = (payloads(&*admin, &dead, redaction).await?, payloads(&*admin, &others, redaction).await?);
     let mut fields = compare(&dead, &others);
     fields.truncate(args.limit);

@@ -62,7 +62,7 @@ pub(crate) struct ShowArgs {
     /// Id of the event, or a prefix of at least 8 characters that no other id has
     #[arg(value_name = "ID")]
     id: String,
-    /// Show the payload, too
+    /// Show the payload, redacted by `http.redact`, too
     #[arg(long)]
     payload: bool,
     #[command(flatten)]
@@ -124,7 +124,7 @@ pub(crate) async fn run(app: &App, command: DeadCommand) -> Outcome {
 async fn show(app: &App, args: &ShowArgs) -> Outcome {
     let config = app.config()?;
     let admin = app.open(&config, &args.store).await?.admin();
-    let mut timeline = find(&*admin, &args.id, args.payload).await?;
+    let mut timeline = find(&*admin, &args.id, args.payload.then_some(&config.http.redact)).await?;
     timeline.routes.retain(|route| route.state == "dead");
     if timeline.routes.is_empty() {
         let id = &timeline.event.id;
@@ -159,12 +159,14 @@ async fn discard(app: &App, args: &DiscardArgs) -> Outcome {
     args.extent.check(&args.which.selection())?;
     let config = app.config()?;
     let opened = app.open(&config, &args.store).await?;
-    let which = args.which.resolve(&opened).await?;
+    let mut which = args.which.resolve(&opened).await?;
     let (admin, actor) = (opened.admin(), actor(&args.reason));
     let preview = admin.discard_dead(&which, true, &actor).await?;
     if !go_on(app, &preview, &args.extent, "discard", "Discard, for good,")? {
         return Ok(Exit::Done);
     }
+    // What has died since nobody has seen.
+    which.died_by = preview.died_by;
     let done = admin.discard_dead(&which, false, &actor).await?;
     app.global.output.one(&done, || format!("discarded {}", preview::affected(&done)))?;
     Ok(Exit::Done)

@@ -76,7 +76,7 @@ impl WhichDeliveries {
         for typed in &self.ids {
             let typed = if typed == "-" { ids::from_stdin()? } else { vec![typed.clone()] };
             for typed in typed {
-                let id = find(&*opened.admin(), &typed, false).await?.event.id;
+                let id = find(&*opened.admin(), &typed, None).await?.event.id;
                 if id != typed {
                     note(&format!("{typed} is event {id}"))?;
                 }

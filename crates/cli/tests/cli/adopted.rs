@@ -11,7 +11,7 @@ const TABLE: &str = "create table event_outbox (id text primary key, event_type 
      status text not null default 'pending', attempts integer not null default 0, \
      created_at datetime not null default current_timestamp, sent_at datetime)";
 
-const MAPPING: &str = r#"
+pub(crate) const MAPPING: &str = r#"
 [store.main.mapping]
 table = "event_outbox"
 order = ["created_at", "id"]
@@ -38,7 +38,7 @@ pub(crate) fn sql(world: &World, text: &str) -> Vec<String> {
 }
 
 /// Three rows: two good ones, one that the mailer refuses for good.
-fn adopted() -> World {
+pub(crate) fn adopted() -> World {
     let world = World::bare();
     let url = world.path("shop.db").display().to_string();
     world.write("postroom.toml", &format!("name = \"test\"\n[store.main]\nurl = \"sqlite://{url}\"\n{MAPPING}"));

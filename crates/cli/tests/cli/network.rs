@@ -18,7 +18,7 @@ use crate::http::{ask, free, relay, until};
 use crate::world::{Running, World};
 
 /// Waits for something that happens by itself.
-fn wait(what: &str, mut so: impl FnMut() -> bool) {
+pub(crate) fn wait(what: &str, mut so: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_mins(2);
     while !so() {
         assert!(Instant::now() < deadline, "{what}");
@@ -76,6 +76,106 @@ fn two_thousand_clients_that_say_nothing_stop_neither_deliveries_nor_health() {
     assert!(value_of(&metrics, "postroom_http_connections_closed_total{reason=\"displaced\"}") >= 1000.0);
     relay.signal(Signal::SIGTERM);
     assert_eq!(relay.end().0, Some(0));
+}
+
+/// A byte every few seconds is no silence; what counts is how long the whole takes.
+#[test]
+fn a_client_that_drips_is_sent_away_whatever_it_drips() {
+    let world = World::new();
+    let address = free();
+    let relay = relay(&world, &["--listen", &address], &[]);
+    until(&address, "/readyz", "ready", |answer| answer.status == 200);
+    let head = format!("POST /api/v1/routes/mailer/pause HTTP/1.1\r\nhost: {address}\r\n");
+    let body = format!("{head}content-type: application/json\r\ncontent-length: 1000\r\n\r\n");
+    for start in [head, body] {
+        let mut client = TcpStream::connect(&address).unwrap();
+        client.write_all(start.as_bytes()).unwrap();
+        let began = Instant::now();
+        client.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+        let mut answer = [0; 1024];
+        // An answer, the end or an error: each is the end of it. A time-out is not.
+        while let Err(error) = client.read(&mut answer) {
+            if !matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) {
+                break;
+            }
+            assert!(began.elapsed() < Duration::from_mins(2), "it may drip for ever");
+            let _ = client.write_all(b"x");
+        }
+    }
+    relay.signal(Signal::SIGTERM);
+    assert_eq!(relay.end().0, Some(0));
+}
+
+/// What an operator has not seen in the preview is not discarded with it.
+#[test]
+fn a_dead_letter_that_came_after_the_preview_stays() {
+    let world = World::new();
+    let token = world.ok(&["token", "create", "ann", "--role", "admin"]).trim().to_owned();
+    let address = free();
+    let relay = relay(&world, &["--listen", &address], &[]);
+    until(&address, "/readyz", "ready", |answer| answer.status == 200);
+    let dies = |id: &str, count: usize| {
+        world.append(id, "order.bad", id);
+        wait("it dies", || world.json(&["dead", "ls"]).as_array().unwrap().len() == count);
+    };
+    dies("seen", 1);
+    let preview = post(&address, &token, "/api/v1/dead/discard", &json!({ "route": "mailer", "dry_run": true })).1;
+    assert_eq!(preview["deliveries"], 1, "{preview}");
+    dies("unseen", 2);
+    let both = json!({ "route": "mailer", "confirm": 1 });
+    assert_eq!(post(&address, &token, "/api/v1/dead/discard", &both).0, 409, "there are two by now");
+    let seen = json!({ "route": "mailer", "confirm": 1, "died_by": preview["died_by"] });
+    let (status, done) = post(&address, &token, "/api/v1/dead/discard", &seen);
+    assert_eq!((status, &done["deliveries"]), (200, &json!(1)), "{done}");
+    let left = world.json(&["dead", "ls"]);
+    assert_eq!((left.as_array().unwrap().len(), &left[0]["id"]), (1, &json!("unseen")));
+    // By command: the question is asked, another one dies, and then it is answered.
+    let mut command = world.terminal(200, "postroom dead discard --route mailer");
+    command.stdin(Stdio::piped());
+    let mut asked = Running::start(command);
+    asked.read_until("[y/N] ");
+    dies("later", 2);
+    asked.type_in("y\n");
+    assert_eq!(asked.end().0, Some(0));
+    let left = world.json(&["dead", "ls"]);
+    assert_eq!((left.as_array().unwrap().len(), &left[0]["id"]), (1, &json!("later")));
+    relay.signal(Signal::SIGTERM);
+    assert_eq!(relay.end().0, Some(0));
+}
+
+/// Each relay asks the store: what one has made or revoked counts at the other.
+#[test]
+fn a_token_that_one_relay_revokes_is_refused_by_the_other() {
+    let world = World::new();
+    let token = |name: &str| world.ok(&["token", "create", name, "--role", "admin"]).trim().to_owned();
+    let (ann, bob) = (token("ann"), token("bob"));
+    let addresses = [free(), free()];
+    let relays = addresses.each_ref().map(|address| relay(&world, &["--listen", address], &[]));
+    let get = |address: &str, token: &str| ask(address, "/api/v1/events", &[&format!("authorization: Bearer {token}")]);
+    for address in &addresses {
+        until(address, "/livez", "alive", |answer| answer.status == 200);
+        wait("both are known to both", || {
+            [&ann, &bob].iter().all(|token| get(address, token).is_some_and(|answer| answer.status == 200))
+        });
+    }
+    let mut stream = TcpStream::connect(&addresses[0]).unwrap();
+    let host = &addresses[0];
+    write!(
+        stream,
+        "DELETE /api/v1/tokens/bob HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\nauthorization: Bearer {ann}\r\n\r\n"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    for address in &addresses {
+        wait("it is refused", || get(address, &bob).is_some_and(|answer| answer.status == 401));
+        assert_eq!(get(address, &ann).unwrap().status, 200);
+    }
+    for relay in relays {
+        relay.signal(Signal::SIGTERM);
+        assert_eq!(relay.end().0, Some(0));
+    }
 }
 
 #[test]
@@ -211,7 +311,7 @@ fn a_page_of_another_site_gets_nothing_on_any_path() {
 }
 
 /// What a worker is answered.
-fn post(address: &str, token: &str, path: &str, body: &Value) -> (u16, Value) {
+pub(crate) fn post(address: &str, token: &str, path: &str, body: &Value) -> (u16, Value) {
     let body = body.to_string();
     let mut stream = TcpStream::connect(address).unwrap();
     let head = format!(

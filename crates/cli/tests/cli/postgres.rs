@@ -207,7 +207,7 @@ fn the_script_of_roles_is_all_a_user_needs() {
     assert!(said.stderr.contains("grant postroom_migrate"), "{}", said.stderr);
     shop.sql(&format!("grant {schema}_migrate to {}", user.name));
     shop.world.ok(&["store", "repair", "--yes"]);
-    for role in ["append", "writer", "relay", "inbox", "viewer", "migrate"] {
+    for role in ["append", "relay", "inbox", "viewer", "migrate"] {
         shop.sql(&format!("drop owned by {schema}_{role} cascade; drop role {schema}_{role}"));
     }
 }
@@ -280,12 +280,12 @@ fn a_role_that_may_only_append_appends() {
     config(&shop.database.url());
     shop.sql(&shop.world.ok(&["store", "migrate", "plan"]));
     shop.sql(&shop.world.ok(&["store", "roles"]));
-    shop.sql(&format!("grant {schema}_writer to {}", user.name));
+    shop.sql(&format!("grant {schema}_append to {}", user.name));
     config(&shop.url_of(&user.name));
     let said = shop.world.run(&["event", "append", "--type", "other.thing", "--id", "e-1", "--payload", "1"]);
     assert_eq!((said.code, said.stdout.as_str()), (0, "e-1\n"), "{}", said.stderr);
     assert_eq!(shop.one(&format!("select count(*) from {schema}.log where id = 'e-1'")), "1");
-    for role in ["append", "writer", "relay", "inbox", "viewer", "migrate"] {
+    for role in ["append", "relay", "inbox", "viewer", "migrate"] {
         shop.sql(&format!("drop owned by {schema}_{role}; drop role {schema}_{role}"));
     }
 }

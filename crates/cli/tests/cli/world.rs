@@ -278,6 +278,11 @@ impl Running {
         }
     }
 
+    /// Types something, where stdin is ours.
+    pub(crate) fn type_in(&mut self, text: &str) {
+        self.child.stdin.as_mut().expect("it has one").write_all(text.as_bytes()).unwrap();
+    }
+
     /// The next line of stderr.
     pub(crate) fn note(&mut self) -> String {
         let stderr = self.child.stderr.as_mut().expect("it has one");
@@ -286,6 +291,13 @@ impl Running {
             line.extend(byte);
         }
         String::from_utf8(line).unwrap()
+    }
+
+    /// The most memory that it had so far, in bytes.
+    pub(crate) fn peak_memory(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
     }
 
     pub(crate) fn signal(&self, signal: nix::sys::signal::Signal) {

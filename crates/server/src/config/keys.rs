@@ -134,7 +134,12 @@ static ROUTE_RETRY: &[Key] = &[
     optional("schedule", Kind::List(&SOME), r#"["5s", "5m"]"#, "List of delays, instead of that in [retry]."),
 ];
 
-static LIMITS: &[Key] = &[key("payload", Kind::Size, r#""1MiB""#, "Largest payload; appending a larger one fails.")];
+static LIMITS: &[Key] = &[key(
+    "payload",
+    Kind::Size,
+    r#""1MiB""#,
+    "Largest payload; appending a larger one fails, and a larger one that is in the table is a dead letter.",
+)];
 
 static RETENTION: &[Key] = &[
     key("delivered", Kind::DurationOrNever, r#""7d""#, "Retention of events that are settled on every route."),

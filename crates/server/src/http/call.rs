@@ -88,6 +88,7 @@ impl Call {
             code: self.given.owned("code"),
             from: self.given.time("from"),
             to: self.given.time("to"),
+            died_by: self.given.time("died_by"),
         }
     }
 

@@ -124,7 +124,10 @@ static REPLAY: &[Param] =
 static REPLAY_DEAD: &[Param] = selecting![in_body(CODE), RATE];
 
 /// Parameters that select the dead letters to discard.
-static DISCARD: &[Param] = selecting![in_body(CODE)];
+static DISCARD: &[Param] = selecting![
+    in_body(CODE),
+    body("died_by", Kind::Time, "`died_by` of the response to a dry run: dead letters that died later stay")
+];
 
 macro_rules! handler {
     ($handler:path) => {

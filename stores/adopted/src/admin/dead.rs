@@ -115,6 +115,7 @@ pub(super) async fn count(
         all.deliveries += of_route.deliveries;
         all.older_than_inbox += of_route.older_than_inbox;
         all.keys = all.keys.max(of_route.keys);
+        all.died_by = all.died_by.max(of_route.died_by);
         all.oldest = all.oldest.into_iter().chain(of_route.oldest).min();
         all.routes.extend(of_route.routes);
     }
@@ -128,6 +129,7 @@ async fn count_of(
     which: &Selection,
     inbox_window: Option<Duration>,
 ) -> Result<Affected, StoreError> {
+    let rows_are_dead = rows == Rows::Dead;
     let mut query = rows.query(inner, route);
     query.select(which);
     let keys = format!("count(distinct {})", query.key());
@@ -141,7 +143,8 @@ async fn count_of(
         None => "0".to_owned(),
     };
     let statement = format!(
-        "select cast(count(*) as text), cast({keys} as text), {oldest}, cast(coalesce({older}, 0) as text) {}",
+        "select cast(count(*) as text), cast({keys} as text), {oldest}, cast(coalesce({older}, 0) as text), {} {}",
+        query.writer.micros("max(s.since)"),
         query.from()
     );
     let rows = query.fetch("dead", statement).await?;
@@ -153,6 +156,7 @@ async fn count_of(
         routes: BTreeMap::from([(route.name.clone(), deliveries)]),
         oldest: text(&row, 2).and_then(|micros| micros.parse().ok()).map(moment),
         older_than_inbox: number(&row, 3),
+        died_by: text(&row, 4).filter(|_| rows_are_dead).and_then(|micros| micros.parse().ok()).map(moment),
     })
 }
 

@@ -152,6 +152,10 @@ impl Operate for AdoptedAdmin {
         inbox::forget(&self.0, consumer, id, actor).await
     }
 
+    async fn note_payloads(&self, action: &'static str, subject: &str, actor: &Actor) -> Result<(), StoreError> {
+        shared::audit::begin(&Tables(&self.0), actor, action, subject.to_owned()).await.map(drop)
+    }
+
     async fn erase_payloads(&self, key: &str, _: bool, _: bool, _: &Actor) -> Result<Erased, StoreError> {
         let message = format!(
             "store {:?} is the adopted table {}: the payloads of key {key:?} belong to its application",

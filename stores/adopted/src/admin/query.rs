@@ -211,6 +211,12 @@ impl<'a> Query<'a> {
             let code = self.value(code);
             self.and(format!("s.code = {code}"));
         }
+        if let Some(died_by) = which.died_by {
+            // Of what others have given up nobody knows when.
+            let value = self.value(died_by.as_microsecond().to_string());
+            let moment = self.writer.at_micros(&value);
+            self.and(format!("(s.since is null or s.since <= {moment})"));
+        }
     }
 
     /// Whether a row is dead, and none of the same event has taken its place.

@@ -141,7 +141,7 @@ fn made_due(inner: &Inner, route: &Registered, what: ReplayKind, rows: &[(i64, S
     let list = json!(list).to_string();
     let (mapping, writer) = (&inner.mapping, inner.writer());
     let texts = match (route.further, what) {
-        (true, ReplayKind::Settled) => vec![further::replayed(mapping, &writer)],
+        (true, ReplayKind::Settled) => vec![further::replayed(mapping, &writer, inner.limits)],
         (true, ReplayKind::Dead) => vec![further::revived(&writer)],
         (false, _) => {
             let mut texts = operate::replayed(mapping, &writer, &inner.log);

@@ -160,10 +160,10 @@ impl DueScan {
 impl AdoptedSource {
     /// A source of a route that is registered and joined.
     pub(crate) fn new(inner: Arc<Inner>, relay: RelayIdentity, route: RouteSpec) -> Self {
-        let blocks = route.on_failure == OnFailure::Block;
-        let takes = Takes::new(&inner.mapping, &inner.writer(), blocks);
-        let entries =
-            inner.mapping.is_further(&route.name).then(|| Entries::new(&inner.mapping, &inner.writer(), blocks));
+        let (blocks, limits) = (route.on_failure == OnFailure::Block, inner.limits);
+        let takes = Takes::new(&inner.mapping, &inner.writer(), limits, blocks);
+        let further = inner.mapping.is_further(&route.name);
+        let entries = further.then(|| Entries::new(&inner.mapping, &inner.writer(), limits, blocks));
         let state = State { shares: !inner.mapping.has_owner(), bound: BOUND, ..State::default() };
         Self(Arc::new(Shared { inner, relay, route, takes, entries, state: Mutex::new(state) }))
     }

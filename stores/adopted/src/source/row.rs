@@ -4,14 +4,17 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use jiff::Timestamp;
-use postroom_core::{Event, Failure, JSON, Limits};
+use postroom_core::{
+    Event, EventError, Failure, HEADER_BYTES_MAX, HEADERS_FIELD, ID_BYTES_MAX, JSON, JSON_DEPTH_MAX, KEY_BYTES_MAX,
+    Limits, NAME_BYTES_MAX, json_depth,
+};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::PendingRow;
 use crate::executor::Row;
 use crate::mapping::Mapping;
-use crate::sql::READ_FIXED;
+use crate::sql::{READ_FIXED, length_instead};
 
 /// A row that is due.
 #[derive(Debug)]
@@ -35,7 +38,7 @@ pub(crate) struct Due {
 pub(crate) struct Unreadable {
     /// As much of the event as could be read; without an id if the row has none.
     pub(crate) event: Box<Event>,
-    pub(crate) why: String,
+    pub(crate) why: Box<Failure>,
 }
 
 impl Unreadable {
@@ -44,14 +47,12 @@ impl Unreadable {
         if !self.event.id.is_empty() {
             out.event_id = self.event.id;
         }
-        (out, Failure::permanent("mapping.unreadable", self.why))
+        (out, *self.why)
     }
-}
 
-impl Unreadable {
     /// The event as its dead letter may tell it: with its ids, and without a payload that may be too large for one.
     pub(super) fn into_event(self) -> (Event, Failure) {
-        (self.event.omit_payload(), Failure::permanent("mapping.unreadable", self.why))
+        (self.event.omit_payload(), *self.why)
     }
 }
 
@@ -74,56 +75,85 @@ impl Due {
     }
 }
 
-fn event(mapping: &Mapping, limits: Limits, mut next: impl FnMut() -> Option<String>) -> Result<Event, Unreadable> {
-    let id = next().filter(|id| !id.is_empty());
-    let Some(id) = id else {
-        let why = missing("id", &mapping.event.id);
-        return Err(Unreadable { event: Box::new(Event::new("").id("")), why });
-    };
-    let mut event = Event::new("").id(id);
+fn event(mapping: &Mapping, limits: Limits, next: impl FnMut() -> Option<String>) -> Result<Event, Unreadable> {
+    let mut event = Event::new("").id("");
     match fill(&mut event, mapping, limits, next) {
         Ok(()) => Ok(event),
-        Err(why) => Err(Unreadable { event: Box::new(event), why }),
+        Err(why) => Err(Unreadable { event: Box::new(event), why: Box::new(why) }),
     }
 }
 
-fn missing(what: &str, path: &crate::mapping::ColumnPath) -> String {
-    format!("there is no {what} at {path}")
+fn unreadable(why: impl Into<String>) -> Failure {
+    Failure::permanent("mapping.unreadable", why)
 }
 
-/// Reads everything of an event but its id.
+fn missing(what: &str, path: &crate::mapping::ColumnPath) -> Failure {
+    unreadable(format!("there is no {what} at {path}"))
+}
+
+fn refused(error: &EventError) -> Failure {
+    if error.is_about_size() { error.failure() } else { unreadable(error.to_string()) }
+}
+
+/// Reads everything of an event.
 fn fill(
     event: &mut Event,
     mapping: &Mapping,
     limits: Limits,
     mut next: impl FnMut() -> Option<String>,
-) -> Result<(), String> {
+) -> Result<(), Failure> {
     let paths = &mapping.event;
-    let (event_type, payload) = (next().filter(|name| !name.is_empty()), next());
+    let mut too_long = None;
+    let mut next = |field: &'static str, limit: usize| {
+        let text = next()?;
+        let Some(bytes) = length_instead(&text) else { return Some(text) };
+        too_long.get_or_insert(EventError::TooLong { field, bytes, limit });
+        None
+    };
+    let id = next("id", ID_BYTES_MAX).filter(|id| !id.is_empty());
+    let has_id = id.is_some();
+    event.id = id.unwrap_or_default();
+    let event_type = next("type", NAME_BYTES_MAX).filter(|name| !name.is_empty());
+    let payload = next("payload", limits.payload_bytes_max);
     JSON.clone_into(&mut event.content_type);
     // Only what stands in the row: the correlation of a task of ours has nothing to do with it.
     event.correlation_id = None;
-    event.key = next();
-    event.aggregate_type = next();
-    event.aggregate_id = next();
-    event.tenant = next();
-    let occurred_at = next().and_then(|micros| Timestamp::from_microsecond(micros.parse().ok()?).ok());
+    event.key = next("key", KEY_BYTES_MAX);
+    event.aggregate_type = next("aggregate_type", NAME_BYTES_MAX);
+    event.aggregate_id = next("aggregate_id", KEY_BYTES_MAX);
+    event.tenant = next("tenant", NAME_BYTES_MAX);
+    let mut short = |field| next(field, NAME_BYTES_MAX);
+    let occurred_at = short("occurred_at").and_then(|micros| Timestamp::from_microsecond(micros.parse().ok()?).ok());
     event.occurred_at = occurred_at.unwrap_or(Timestamp::UNIX_EPOCH);
-    event.correlation_id = next();
-    event.causation_id = next();
-    event.schema_version = next().and_then(|version| version.parse().ok()).unwrap_or(1);
-    let headers = headers(next());
+    event.correlation_id = short("correlation_id");
+    event.causation_id = short("causation_id");
+    event.schema_version = short("schema_version").and_then(|version| version.parse().ok()).unwrap_or(1);
+    let mut too_deep = None;
+    let headers = headers(next(HEADERS_FIELD, HEADER_BYTES_MAX));
     for (name, _) in &paths.attributes {
-        if let Some(value) = next().and_then(|text| serde_json::from_str::<Value>(&text).ok()) {
+        let Some(text) = next(HEADERS_FIELD, HEADER_BYTES_MAX) else { continue };
+        if let Ok(value) = serde_json::from_str::<Value>(&text) {
             event.attributes.insert(name.clone(), value);
+        } else if json_depth(text.as_bytes()) > JSON_DEPTH_MAX {
+            too_deep = Some(EventError::TooDeep { field: HEADERS_FIELD });
         }
     }
     // Last, as the dead letter of a row that holds no event tells all that could be read.
+    if let Some(error) = too_long.or(too_deep) {
+        if let EventError::TooLong { field: "payload", bytes, .. } = error {
+            *event = event.without_payload(bytes);
+        }
+        event.event_type = event_type.unwrap_or_default();
+        return Err(refused(&error));
+    }
+    if !has_id {
+        return Err(missing("id", &paths.id));
+    }
     event.event_type = event_type.ok_or_else(|| missing("type", &paths.event_type))?;
     let payload = payload.ok_or_else(|| missing("payload", &paths.payload))?;
-    event.payload = without(payload, &paths.payload_without)?;
-    event.headers = headers?;
-    limits.check(event).map_err(|error| error.to_string())
+    event.payload = without(payload, &paths.payload_without).map_err(unreadable)?;
+    event.headers = headers.map_err(unreadable)?;
+    limits.check(event).map_err(|error| refused(&error))
 }
 
 /// The payload without some keys of its object, the others byte for byte and in their order.

@@ -8,6 +8,8 @@
 
 use std::sync::Arc;
 
+use postroom_core::Limits;
+
 use super::mark::counts;
 use super::settle::{later, meant, ours};
 use super::take::{due_in_row, event_columns, in_order};
@@ -28,10 +30,9 @@ pub(crate) struct Entering {
 }
 
 impl Entering {
-    pub(crate) fn new(mapping: &Mapping, writer: &Writer<'_>) -> Self {
+    pub(crate) fn new(mapping: &Mapping, writer: &Writer<'_>, limits: Limits) -> Self {
         let condition = meant(mapping, writer, &ours(mapping, writer));
         let entry = Entry {
-            state: "due",
             route: "f.name",
             from: format!("{}, {}", writer.unpacked("$3", &["id", "fence"]), of_mapping(mapping, writer)),
             condition: format!("{condition} and f.mapping = $1 and f.further"),
@@ -44,7 +45,7 @@ impl Entering {
             writer.own("adopted_delivery")
         );
         Self {
-            enter: made(entry.insert(mapping, writer)),
+            enter: made(entry.insert(mapping, writer, Some(limits))),
             lock: (writer.dialect == Dialect::Postgres).then(|| made(lock)),
             leave: made(leave(mapping, writer, &rows)),
         }
@@ -74,7 +75,7 @@ pub(crate) struct Entries {
 
 impl Entries {
     /// `blocks` says whether an entry that waits for another try keeps its key waiting.
-    pub(crate) fn new(mapping: &Mapping, writer: &Writer<'_>, blocks: bool) -> Self {
+    pub(crate) fn new(mapping: &Mapping, writer: &Writer<'_>, limits: Limits, blocks: bool) -> Self {
         let ours = ours(mapping, writer);
         let known = format!(
             "not exists (select 1 from {} d where d.mapping = $1 and d.route = $4 and d.row_id = {} and d.event_id = {})",
@@ -84,7 +85,6 @@ impl Entries {
         );
         let due = due_in_row(mapping, writer, &writer.now("$2"));
         let see = Entry {
-            state: "due",
             route: "f.name",
             from: of_mapping(mapping, writer),
             condition: format!("{} and {due} and {known} and f.name = $4 and {ours}", pending(mapping, writer)),
@@ -93,7 +93,7 @@ impl Entries {
         };
         let done_now = format!("d.mapping = $1 and d.number {} and {ours}", among(writer, "cast(x.id as bigint)"));
         Self {
-            see: made(see.insert(mapping, writer) + " returning row_id"),
+            see: made(see.insert(mapping, writer, Some(limits)) + " returning row_id"),
             take: made(take(mapping, writer, blocks)),
             waiting: made(waiting(writer)),
             done: made(done(mapping, writer)),
@@ -115,7 +115,6 @@ impl Entries {
 
 /// An entry that is made of each row `t`, under a condition.
 struct Entry<'a> {
-    state: &'a str,
     /// The route, as an expression.
     route: &'a str,
     from: String,
@@ -129,25 +128,25 @@ struct Entry<'a> {
 const STAY: &str = "nothing";
 
 impl Entry<'_> {
-    fn insert(&self, mapping: &Mapping, writer: &Writer<'_>) -> String {
+    /// The statement: due entries with copies of events that hold these limits, or entries that say that the route has delivered them.
+    fn insert(&self, mapping: &Mapping, writer: &Writer<'_>, limits: Option<Limits>) -> String {
         let event = &mapping.event;
         let nothing = || "cast(null as text)".to_owned();
         let text = |path: &Option<ColumnPath>| path.as_ref().map_or_else(nothing, |path| writer.text(path));
         let now = writer.now("$2");
-        let (due, copy) = match self.state {
-            "delivered" => ("null".to_owned(), "null".to_owned()),
-            _ => (now.clone(), copy(mapping, writer)),
+        let (state, due, copy) = match limits {
+            None => ("delivered", "null".to_owned(), "null".to_owned()),
+            Some(limits) => ("due", now.clone(), copy(mapping, writer, limits)),
         };
         format!(
             "insert into {} as d (mapping, route, row_id, event_id, position, state, due, since, key, type, aggregate_type, tenant, \
-             occurred_at, event) select $1, {}, {}, {}, {}, '{}', {due}, {now}, {}, {}, {}, {}, {}, {copy} from {} where {} \
+             occurred_at, event) select $1, {}, {}, {}, {}, '{state}', {due}, {now}, {}, {}, {}, {}, {}, {copy} from {} where {} \
              order by {}, {} {} on conflict (mapping, row_id, event_id, route) do {}",
             writer.own("adopted_delivery"),
             self.route,
             row(mapping, writer),
             event_id(mapping, writer),
             position(mapping, writer, &now),
-            self.state,
             key(mapping, writer).unwrap_or_else(nothing),
             writer.text(&event.event_type),
             text(&event.aggregate_type),
@@ -186,8 +185,8 @@ fn event_id(mapping: &Mapping, writer: &Writer<'_>) -> String {
 }
 
 /// The columns of an event as a JSON list of texts.
-fn copy(mapping: &Mapping, writer: &Writer<'_>) -> String {
-    let columns = event_columns(mapping, writer);
+fn copy(mapping: &Mapping, writer: &Writer<'_>, limits: Limits) -> String {
+    let columns = event_columns(mapping, writer, limits);
     match writer.dialect {
         Dialect::Postgres => format!("json_build_array({})::text", columns.join(", ")),
         // As text, though it is JSON.
@@ -335,7 +334,6 @@ pub(crate) fn begin(mapping: &Mapping, writer: &Writer<'_>) -> String {
     let now = writer.now("$2");
     let occurred_at = writer.first_moment(&mapping.occurred_at(writer.columns)).unwrap_or(now);
     let entry = Entry {
-        state: "delivered",
         route: "$4",
         from: format!("{} t", mapping.table.quoted()),
         condition: format!(
@@ -347,13 +345,12 @@ pub(crate) fn begin(mapping: &Mapping, writer: &Writer<'_>) -> String {
         limit: "",
         there: STAY,
     };
-    entry.insert(mapping, writer)
+    entry.insert(mapping, writer, None)
 }
 
 /// Of rows that only the first route is to deliver again: entries that say that the others have delivered them. `$3` rows.
 pub(crate) fn spared(mapping: &Mapping, writer: &Writer<'_>) -> String {
     let entry = Entry {
-        state: "delivered",
         route: "f.name",
         from: format!("{}, {}", writer.unpacked("$3", &["id"]), of_mapping(mapping, writer)),
         condition: format!(
@@ -365,13 +362,12 @@ pub(crate) fn spared(mapping: &Mapping, writer: &Writer<'_>) -> String {
         limit: "",
         there: STAY,
     };
-    entry.insert(mapping, writer)
+    entry.insert(mapping, writer, None)
 }
 
 /// Of rows that a further route has delivered: due entries. Fields: `id`; `$4` route. Brings those rows.
-pub(crate) fn replayed(mapping: &Mapping, writer: &Writer<'_>) -> String {
+pub(crate) fn replayed(mapping: &Mapping, writer: &Writer<'_>, limits: Limits) -> String {
     let entry = Entry {
-        state: "due",
         route: "$4",
         from: format!("{}, {} t", writer.unpacked("$3", &["id"]), mapping.table.quoted()),
         condition: format!("{} = {} and $2 is not null", writer.of(&mapping.row), writer.row_id(&mapping.row, "x.id")),
@@ -379,7 +375,7 @@ pub(crate) fn replayed(mapping: &Mapping, writer: &Writer<'_>) -> String {
         there: "update set state = 'due', due = excluded.due, since = excluded.since, event = excluded.event \
                 where d.state = 'delivered' returning row_id",
     };
-    entry.insert(mapping, writer)
+    entry.insert(mapping, writer, Some(limits))
 }
 
 /// Removes entries of what is delivered of rows that somebody else has finished or deleted, so many at most; brings those rows.

@@ -18,11 +18,13 @@ mod write;
 
 use std::sync::Arc;
 
+use postroom_core::Limits;
+
 pub(crate) use claim::Claims;
 pub(crate) use settle::Settles;
 use settle::{meant, returned};
 pub(crate) use take::{READ_FIXED, Takes};
-pub(crate) use write::{Writer, literal};
+pub(crate) use write::{Writer, length_instead, literal};
 
 use self::columns::Columns;
 use self::further::Entering;
@@ -39,13 +41,19 @@ pub(crate) struct Texts {
 }
 
 impl Texts {
-    pub(crate) fn new(mapping: &Mapping, writer: &Writer<'_>, dead_letters: &Columns, log: &Columns) -> Self {
+    pub(crate) fn new(
+        mapping: &Mapping,
+        writer: &Writer<'_>,
+        limits: Limits,
+        dead_letters: &Columns,
+        log: &Columns,
+    ) -> Self {
         let copies = mapping
             .dead_letters
             .as_ref()
             .map(|dead| dead_letters::statements(mapping, writer, dead, dead_letters, &settle::ours(mapping, writer)));
         let copies = copies.map(Vec::from).unwrap_or_default();
-        let entering = mapping.may_have_several().then(|| Entering::new(mapping, writer));
+        let entering = mapping.may_have_several().then(|| Entering::new(mapping, writer, limits));
         Self { settle: Settles::new(mapping, writer, log), dead_letters: copies, entering }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use postroom_core::{HEADER_TEXT_MAX, Limits};
+
 use super::claim::{self, Claims, claimable};
 use super::inside::{beside, or_beside};
 use super::{Writer, made, not_parked, open, order_key, pending};
@@ -43,10 +45,11 @@ pub(super) struct Reads {
 }
 
 impl Takes {
-    /// `blocks` says whether a row that waits for another try keeps its key waiting.
-    pub(crate) fn new(mapping: &Mapping, writer: &Writer<'_>, blocks: bool) -> Self {
+    /// `blocks` says whether a row that waits for another try keeps its key waiting. Of what is over the limits, only the length
+    /// is read.
+    pub(crate) fn new(mapping: &Mapping, writer: &Writer<'_>, limits: Limits, blocks: bool) -> Self {
         let now = writer.now("$2");
-        let of = |blocked: Until| reads(mapping, writer, blocks.then_some(blocked));
+        let of = |blocked: Until| reads(mapping, writer, limits, blocks.then_some(blocked));
         let any = made(any(mapping, &of(Until::Due)));
         let (mut first, mut behind, mut fresh) = (of(Until::Due), of(Until::SeenAnew), of(Until::Taken));
         let row = writer.text(&ColumnPath::column(mapping.row.clone()));
@@ -91,7 +94,7 @@ enum Until {
     SeenAnew,
 }
 
-fn reads(mapping: &Mapping, writer: &Writer<'_>, blocked: Option<Until>) -> Reads {
+fn reads(mapping: &Mapping, writer: &Writer<'_>, limits: Limits, blocked: Option<Until>) -> Reads {
     let row = ColumnPath::column(mapping.row.clone());
     let row_text = writer.text(&row);
     let nothing = || "cast(null as text)".to_owned();
@@ -107,7 +110,7 @@ fn reads(mapping: &Mapping, writer: &Writer<'_>, blocked: Option<Until>) -> Read
     let excused = mapping.claimed().map(|_| beside(mapping, writer, "cast(s.excused as text)"));
     let excused = excused.unwrap_or_else(nothing);
     let mut columns = vec![row_text.clone(), attempts, counted, place_in_order(mapping, writer), excused];
-    columns.extend(event_columns(mapping, writer));
+    columns.extend(event_columns(mapping, writer, limits));
     let now = writer.now("$2");
     let mut conditions = vec![claimable(mapping, writer, &now), due(mapping, writer, &now, &row_text)];
     conditions.extend(not_parked(mapping, writer, "$1"));
@@ -280,18 +283,22 @@ fn waiting(mapping: &Mapping, writer: &Writer<'_>) -> String {
     )
 }
 
+/// Longest name that is read, in bytes: longer than any that an event may have, and short enough for many rows at once.
+const NAME_READ_MAX: usize = 4096;
+
 /// What an event is made of, in the order that [`crate::source`] reads it.
-pub(super) fn event_columns(mapping: &Mapping, writer: &Writer<'_>) -> Vec<String> {
+pub(super) fn event_columns(mapping: &Mapping, writer: &Writer<'_>, limits: Limits) -> Vec<String> {
     let event = &mapping.event;
     let nothing = || "cast(null as text)".to_owned();
-    let text = |path: &Option<ColumnPath>| path.as_ref().map_or_else(nothing, |path| writer.text(path));
+    let name = |path: &ColumnPath| writer.at_most(path, &writer.text(path), NAME_READ_MAX);
+    let text = |path: &Option<ColumnPath>| path.as_ref().map_or_else(nothing, name);
     let occurred_at = writer.first_moment(&mapping.occurred_at(writer.columns));
     let occurred_at = occurred_at.map_or_else(nothing, |moment| writer.micros(&moment));
-    let headers = event.headers.as_ref().map_or_else(nothing, |path| writer.json_text(path));
+    let headers = |path| writer.at_most(path, &writer.json_text(path), HEADER_TEXT_MAX);
     let mut columns = vec![
-        writer.text(&event.id),
-        writer.text(&event.event_type),
-        writer.json_text(&event.payload),
+        name(&event.id),
+        name(&event.event_type),
+        writer.at_most(&event.payload, &writer.json_text(&event.payload), limits.payload_bytes_max),
         text(&event.key),
         text(&event.aggregate_type),
         text(&event.aggregate_id),
@@ -300,8 +307,9 @@ pub(super) fn event_columns(mapping: &Mapping, writer: &Writer<'_>) -> Vec<Strin
         text(&event.correlation_id),
         text(&event.causation_id),
         text(&event.schema_version),
-        headers,
+        event.headers.as_ref().map_or_else(nothing, headers),
     ];
-    columns.extend(event.attributes.iter().map(|(_, path)| writer.value(path)));
+    let attribute = |path| writer.at_most(path, &writer.value(path), HEADER_TEXT_MAX);
+    columns.extend(event.attributes.iter().map(|(_, path)| attribute(path)));
     columns
 }

@@ -1,5 +1,7 @@
 //! Pieces of statements in the words of one database: what stands at a column, and what to write there.
 
+use postroom_core::HEADER_TEXT_MAX;
+
 use super::columns::{Column, Columns, Holds};
 use crate::executor::Dialect;
 use crate::mapping::{ColumnPath, Name};
@@ -83,6 +85,26 @@ impl Writer<'_> {
             (Dialect::Postgres, path) => format!("({} #> {})::text", self.json(&at.column), literal(&pg_path(path))),
             (Dialect::Sqlite, []) => format!("cast({} as text)", self.of(&at.column)),
             (Dialect::Sqlite, path) => format!("({} -> {})", self.json(&at.column), literal(&sqlite_path(path))),
+        }
+    }
+
+    /// Text that was read at a path, or only its length where that is more than so many bytes: then it is not brought here. The
+    /// answer is one for [`length_instead`].
+    pub(super) fn at_most(&self, path: &ColumnPath, text: &str, most: usize) -> String {
+        let column = self.of(&path.column);
+        match self.dialect {
+            // What is stored in 2 kB is not long, however well it was compressed, and is not converted twice.
+            Dialect::Postgres => format!(
+                "case when pg_column_size({column}) <= 2048 or octet_length({text}) <= {most} then {text} \
+                 else chr(1) || octet_length({text})::text end"
+            ),
+            // Of what stands inside JSON only the length of the whole is known without reading it.
+            Dialect::Sqlite => {
+                let most = if path.path.is_empty() { most } else { 2 * most + HEADER_TEXT_MAX };
+                format!(
+                    "case when octet_length({column}) <= {most} then {text} else char(1) || octet_length({column}) end"
+                )
+            }
         }
     }
 
@@ -257,6 +279,11 @@ impl Writer<'_> {
             Dialect::Sqlite => format!("(select value from json_each({value}))"),
         }
     }
+}
+
+/// The length that came instead of a text, because it was too long to be read; see [`Writer::at_most`].
+pub(crate) fn length_instead(text: &str) -> Option<usize> {
+    text.strip_prefix('\u{1}')?.parse().ok()
 }
 
 /// A text as it stands in SQL.

@@ -77,7 +77,7 @@ pub async fn rehearse(
     let columns = checked(store, &mut mapping, executor.as_ref()).await?;
     let writer = Writer { dialect: executor.dialect(), schema: executor.schema(), columns: &columns, alias: "t" };
     let there = Adopted::tables(store, &mapping, Arc::clone(executor)).status().await?.version > 0;
-    let takes = Takes::new(&mapping, &writer, true);
+    let takes = Takes::new(&mapping, &writer, limits, true);
     let text = if there { takes.first.to_string() } else { without_ours(&takes.first, &writer) };
     let values = |statement: Statement, rows: usize| {
         statement.bind(mapping.table.to_string()).bind(clock()).bind("[]").bind(rows.to_string())
@@ -176,7 +176,7 @@ fn converted<'m>(mapping: &'m Mapping, writer: &Writer<'_>) -> Vec<(&'static str
 fn head(due: Due) -> Head {
     let (event, unreadable) = match due.event {
         Ok(event) => (Some(event), None),
-        Err(why) => (None, Some(why.why)),
+        Err(why) => (None, Some(why.why.error)),
     };
     let of = |part: fn(&postroom_core::Event) -> Option<&str>| event.as_ref().and_then(part).map(str::to_owned);
     Head {

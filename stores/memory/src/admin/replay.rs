@@ -219,7 +219,8 @@ impl State {
     }
 
     pub(super) fn discard_dead(&mut self, which: &Selection, dry_run: bool, actor: &Actor, now: Timestamp) -> Affected {
-        let chosen = self.chosen_dead(which);
+        let mut chosen = self.chosen_dead(which);
+        chosen.retain(|one| which.died_by.is_none_or(|died_by| self.dead_since(one) <= Some(died_by)));
         let affected = self.affected(&chosen, None, now);
         if dry_run {
             return affected;
@@ -272,7 +273,8 @@ impl State {
     }
 
     fn affected(&self, chosen: &[Chosen], inbox_window: Option<Duration>, now: Timestamp) -> Affected {
-        let mut affected = Affected { deliveries: chosen.len() as u64, ..Affected::default() };
+        let died_by = chosen.iter().filter_map(|one| self.dead_since(one)).max();
+        let mut affected = Affected { deliveries: chosen.len() as u64, died_by, ..Affected::default() };
         let mut keys = BTreeSet::new();
         let remembered = inbox_window.map(|window| now.checked_sub(window).unwrap_or(Timestamp::MIN));
         for one in chosen {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use postroom_core::faults::{self, Fault as Old};
-use postroom_core::{Budget, Delivery, Event};
+use postroom_core::{Budget, Delivery};
 use sqlx::Row as _;
 
 use super::lane::{InFlight, Lane, Parked};
@@ -227,10 +227,11 @@ impl Shared {
         Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
     }
 
-    /// Loads payloads that were too large to come along.
+    /// Loads payloads that were too large to come along, unless they are over the limits.
     pub(super) async fn load(&self, chosen: &mut [Chosen]) -> Result<(), Fault> {
-        let missing = chosen.iter().filter(|one| one.logged.missing.is_some());
-        let (lanes, numbers): (Vec<i16>, Vec<i64>) = missing.map(|one| (one.logged.lane, one.logged.seq)).unzip();
+        let limits = self.inner.limits;
+        let missing = chosen.iter_mut().filter_map(|one| one.logged.must_load(limits).then_some(&one.logged));
+        let (lanes, numbers): (Vec<i16>, Vec<i64>) = missing.map(|logged| (logged.lane, logged.seq)).unzip();
         if numbers.is_empty() {
             return Ok(());
         }
@@ -248,8 +249,7 @@ impl Shared {
             let (seq, payload): (i64, &[u8]) = (row.try_get(0)?, row.try_get(1)?);
             let payload = Bytes::copy_from_slice(payload);
             for one in chosen.iter_mut().filter(|one| one.logged.seq == seq && one.logged.missing.is_some()) {
-                one.logged.event = Arc::new(Event { payload: payload.clone(), ..(*one.logged.event).clone() });
-                one.logged.missing = None;
+                one.logged.loaded(payload.clone(), limits);
             }
         }
         if let Some(one) = chosen.iter().find(|one| one.logged.missing.is_some()) {
@@ -321,7 +321,7 @@ pub(super) fn outgoing(chosen: Vec<Chosen>) -> (Vec<Delivery>, Vec<(i64, InFligh
                 attempts,
                 ordered,
                 appended_at: timestamp(logged.appended_at),
-                refused: None,
+                refused: logged.refused.clone(),
             };
             out.push((handle, InFlight { lane: logged.lane, row: (handle > 0).then_some(logged) }));
             delivery
@@ -332,13 +332,15 @@ pub(super) fn outgoing(chosen: Vec<Chosen>) -> (Vec<Delivery>, Vec<(i64, InFligh
 
 #[cfg(test)]
 mod tests {
+    use postroom_core::Event;
+
     use super::super::lane::Counts;
     use super::super::position::Position;
     use super::*;
 
     fn row(seq: i64, key: &str) -> Logged {
         let event = Arc::new(Event::new("t").key(key));
-        Logged { lane: 0, seq, tx: 1, appended_at: 0, event, missing: None }
+        Logged { lane: 0, seq, tx: 1, appended_at: 0, event, missing: None, refused: None }
     }
 
     /// Event 79 of key k was read late and parked behind an earlier one. A settle has removed that one since, so the table says

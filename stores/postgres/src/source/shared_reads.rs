@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     fn row(seq: i64, tx: i64) -> Logged {
-        Logged { lane: 0, seq, tx, appended_at: 0, event: Arc::new(Event::new("t")), missing: None }
+        Logged { lane: 0, seq, tx, appended_at: 0, event: Arc::new(Event::new("t")), missing: None, refused: None }
     }
 
     fn read(tail: &Tail, snapshot: &str) -> (Begun, ReadSnapshot) {

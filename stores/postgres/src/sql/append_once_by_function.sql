@@ -1,7 +1,6 @@
 -- Appends one event through the function unless the idempotency key in $17 was used, for roles that may do nothing else; one row
--- when it was appended. See append_once; the content type in $7 is always the usual one, the time in $16 the database's.
-select appended.id
-from postroom.append_once($17::text, $2::text, $3::text, convert_from($15::bytea, 'UTF8')::json, $1::text, $4::text, $5::text,
-  $6::text, coalesce($8::text::jsonb, '{}'), coalesce($9::text::jsonb, '{}'), $10::text, $11::text, $12::int4,
-  $13::text::timestamptz, $14::text::timestamptz) as appended(id)
-where appended.id is not null and ($7::text is null or $16::text is null or true)
+-- when it was appended. See append_once; the time in $16 is the database's.
+select postroom.append_rows(array[$1::text], array[$2::text], array[$3::text], array[$4::text], array[$5::text], array[$6::text],
+  array[$7::text], array[$8::text], array[$9::text], array[$10::text], array[$11::text], array[$12::int4], array[$13::text],
+  array[$14::text], array[$15::bytea], $17::text)
+where $16::text is null or true

@@ -9,7 +9,7 @@ use postroom_testbed::{Schema, Servers};
 use sqlx::{AssertSqlSafe, Executor, Row};
 
 /// What the names of roles end with.
-pub(crate) const ROLES: [&str; 6] = ["append", "writer", "relay", "inbox", "viewer", "migrate"];
+pub(crate) const ROLES: [&str; 5] = ["append", "relay", "inbox", "viewer", "migrate"];
 
 /// A store in a schema of its own.
 pub(crate) struct Bench {

@@ -30,6 +30,8 @@ async fn every_function_takes_the_id_first() {
         "select append_many('[{\"type\": \"order.changed\"}, {\"type\": \"order.changed\"}]')",
         "select append_once('word', 'order.changed', 'k')",
         "select append_ordered('order.changed', 'k')",
+        "select append_rows(array['e'], array['t'], array['k'], array[null], array[null], array[null], array[null], array[null], \
+         array[null], array[null], array[null], array[1], array[null], array[null], array['1'::bytea])",
     ] {
         assert!(has_its_id_at_the_number(&shop, append).await, "{append}");
     }

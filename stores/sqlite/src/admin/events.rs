@@ -46,8 +46,12 @@ pub(super) async fn contents(
         .db
         .read("events", move |conn| {
             Box::pin(async move {
-                let rows = sqlx::query("select * from postroom_log where seq in (select value from json_each(?1))");
-                let rows = rows.bind(positions).fetch_all(conn).await?;
+                let rows = sqlx::query(include_str!("../sql/load.sql")).bind(positions).bind(if with_payload {
+                    i64::MAX
+                } else {
+                    -1
+                });
+                let rows = rows.fetch_all(conn).await?;
                 let contents = rows.iter().map(|row| {
                     let logged = logged(row)?;
                     Ok((logged.seq, Contents::of(&logged.event, with_payload)))

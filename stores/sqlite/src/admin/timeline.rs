@@ -35,8 +35,9 @@ async fn timeline(
         .fetch_all(&mut *conn)
         .await?;
     let Some(seq) = same.pop() else { return Ok(None) };
-    let row = sqlx::query("select *, octet_length(payload) as payload_bytes from postroom_log where seq = ?1")
-        .bind(seq)
+    let row = sqlx::query(include_str!("../sql/load.sql"))
+        .bind(serde_json::json!([seq]).to_string())
+        .bind(if with_payload { i64::MAX } else { -1 })
         .fetch_one(&mut *conn)
         .await?;
     let event = logged(&row)?.event;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use postroom_core::faults::{self, Fault};
-use postroom_core::{Budget, RouteSpec};
+use postroom_core::{Budget, Failure, Limits, RouteSpec};
 use serde_json::json;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
@@ -23,6 +23,7 @@ pub(super) struct Question {
     pub(super) start_at: Option<i64>,
     pub(super) now: i64,
     pub(super) budget: Budget,
+    pub(super) limits: Limits,
     /// Counts takes: with room for one, due events and fresh ones take turns.
     pub(super) turn: usize,
     /// Numbers of the parked rows that are already outgoing, as a JSON array.
@@ -53,6 +54,8 @@ pub(super) struct Outgoing {
     pub(super) attempts: u32,
     pub(super) ordered: bool,
     pub(super) logged: Logged,
+    /// Why it cannot be sent.
+    pub(super) refused: Option<Box<Failure>>,
 }
 
 /// Row to park.
@@ -109,7 +112,7 @@ pub(super) async fn look(conn: &mut SqliteConnection, question: &Question) -> Re
     let all = again(conn, question, &mut room, &mut chosen, &mut answer).await?
         && share_room(conn, question, &mut room, &mut chosen, &mut answer).await?;
     answer.more = !all;
-    answer.outgoing = load(conn, chosen).await?;
+    answer.outgoing = load(conn, chosen, question.limits).await?;
     let name = &question.route.name;
     answer.next_due = sqlx::query_scalar(include_str!("../sql/next_due.sql"))
         .bind(name)
@@ -280,23 +283,27 @@ async fn blocked(
     }
 }
 
-/// Reads the events of the chosen numbers, in the order chosen.
-async fn load(conn: &mut SqliteConnection, chosen: Vec<Chosen>) -> Result<Vec<Outgoing>, sqlx::Error> {
+/// Reads the events of the chosen numbers, in the order chosen. Payloads that are over the limits stay where they are.
+async fn load(conn: &mut SqliteConnection, chosen: Vec<Chosen>, limits: Limits) -> Result<Vec<Outgoing>, sqlx::Error> {
     let mut events = HashMap::with_capacity(chosen.len());
     for some in chosen.chunks(ROWS_AT_ONCE) {
         let numbers: Vec<i64> = some.iter().map(|c| c.seq).collect();
-        let rows =
-            sqlx::query(include_str!("../sql/load.sql")).bind(json!(numbers).to_string()).fetch_all(&mut *conn).await?;
+        let rows = sqlx::query(include_str!("../sql/load.sql"))
+            .bind(json!(numbers).to_string())
+            .bind(signed(limits.payload_bytes_max as u64))
+            .fetch_all(&mut *conn)
+            .await?;
         for row in &rows {
-            let logged = logged(row)?;
-            events.insert(logged.seq, logged);
+            let mut logged = logged(row)?;
+            let refused = logged.refuse(limits);
+            events.insert(logged.seq, (logged, refused));
         }
     }
     Ok(chosen
         .into_iter()
         .filter_map(|c| {
-            let logged = events.get(&c.seq)?.clone();
-            Some(Outgoing { handle: c.handle, attempts: c.attempts, ordered: c.ordered, logged })
+            let (logged, refused) = events.get(&c.seq)?.clone();
+            Some(Outgoing { handle: c.handle, attempts: c.attempts, ordered: c.ordered, logged, refused })
         })
         .collect())
 }
@@ -324,6 +331,7 @@ mod tests {
             start_at: None,
             now: 0,
             budget: Budget { rows: 10, bytes: 1 << 20 },
+            limits: Limits::default(),
             turn: 0,
             out: "[]".to_owned(),
             again: vec![2],

@@ -66,6 +66,7 @@ impl Shared {
             start_at: owned.start_at,
             now,
             budget,
+            limits: self.inner.limits,
             turn: state.turn,
             out: json!(state.out.keys().filter(|h| **h < 0).map(|h| -h).collect::<Vec<_>>()).to_string(),
             again: again.take(look::ROWS_MAX).collect(),
@@ -197,7 +198,7 @@ fn delivery(outgoing: Outgoing, term: i64) -> Delivery {
         attempts: outgoing.attempts,
         ordered: outgoing.ordered,
         appended_at: timestamp(outgoing.logged.appended_at),
-        refused: None,
+        refused: outgoing.refused,
         event: outgoing.logged.event,
     }
 }

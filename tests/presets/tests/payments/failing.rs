@@ -139,7 +139,7 @@ fn an_event_that_is_too_large_is_a_dead_letter_without_its_payload_in_the_topic_
     payments.drain();
     assert_eq!(payments.rows(), ["e-1 t 1", "e-2 t 1", "e-3 t 0"], "stamped: the topic for dead letters has them");
     assert_eq!(payments.ids("paymentauthorized"), ["e-3"]);
-    for (id, bytes, why) in [("e-1", 2_000_009, "mapping.unreadable"), ("e-2", 1_048_509, "kafka.too_large")] {
+    for (id, bytes, why) in [("e-1", 2_000_009, "event.too_large"), ("e-2", 1_048_509, "kafka.too_large")] {
         let letter = letter(&payments, id);
         assert_eq!((&letter["payload"], &letter["error"]), (&json!({"omitted_bytes": bytes}), &json!(why)), "{letter}");
         assert_eq!((&letter["aggregate_id"], &letter["event_type"]), (&json!("a-1"), &json!("PaymentAuthorized")));

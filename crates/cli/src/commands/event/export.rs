@@ -14,11 +14,12 @@ use serde::Serialize;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+use crate::actor::actor;
 use crate::app::App;
 use crate::commands::which::WhichEvents;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::file::NewFile;
-use crate::options::{StoreArg, help};
+use crate::options::{Reason, StoreArg, help};
 use crate::output::{Format, count, note};
 use crate::progress::Progress;
 use crate::stop;
@@ -91,6 +92,10 @@ pub(crate) async fn run(app: &App, args: &ExportArgs) -> Outcome {
     let redaction = if args.unredacted { &nothing } else { &config.http.redact };
     let array = app.global.output == Format::Json;
     let (stop, whole) = (stop::on_signal()?, details(args));
+    if args.payload && !app.global.dry_run {
+        let which = args.which.selection().describe();
+        admin.note_payloads("payload.export", &which, &actor(&Reason::default())).await?;
+    }
     let written = match &args.file {
         _ if app.global.dry_run => {
             export(&*admin, args, redaction, Lines::new(io::sink(), array), false, &stop).await?

@@ -7,11 +7,13 @@ use std::time::Duration;
 use postroom_admin::Admin;
 use postroom_admin::view::{ArrivalRow, AttemptRow, RouteStatus, RouteTimeline, Timeline};
 use postroom_core::{RouteState, Timestamp};
+use postroom_server::redact::Redaction;
 
+use crate::actor::actor;
 use crate::app::App;
 use crate::commands::status;
 use crate::exit::{Exit, Failed, Outcome};
-use crate::options::{StoreArg, help};
+use crate::options::{Reason, StoreArg, help};
 use crate::output::{plain, shell};
 use crate::{ids, when};
 
@@ -41,10 +43,9 @@ pub(crate) struct ShowArgs {
 pub(crate) async fn run(app: &App, args: &ShowArgs) -> Outcome {
     let config = app.config()?;
     let admin = app.open(&config, &args.store).await?.admin();
-    let mut timeline = find(&*admin, &args.id, args.payload).await?;
-    if let (Some(payload), false) = (&mut timeline.payload, args.unredacted) {
-        *payload = config.http.redact.apply(&timeline.event.event_type, payload.take());
-    }
+    let nothing = Redaction::default();
+    let redaction = if args.unredacted { &nothing } else { &config.http.redact };
+    let timeline = find(&*admin, &args.id, args.payload.then_some(redaction)).await?;
     let causes = causes(&*admin, &timeline).await;
     app.global.output.one(&timeline, || render(&timeline, &causes))?;
     Ok(Exit::Done)
@@ -92,14 +93,23 @@ fn stop(status: RouteStatus) -> String {
 }
 
 /// Returns the timeline of the event with this id or prefix of an id, or an error that offers the nearest ids.
-pub(crate) async fn find(admin: &dyn Admin, id: &str, with_payload: bool) -> Result<Timeline, Failed> {
-    if let Some(timeline) = admin.event(id, with_payload).await? {
-        return Ok(timeline);
+/// With a redaction it has its payload, and the audit log says who saw it.
+pub(crate) async fn find(admin: &dyn Admin, id: &str, payload: Option<&Redaction>) -> Result<Timeline, Failed> {
+    let mut timeline = admin.event(id, false).await?;
+    if timeline.is_none() {
+        let known = ids::of_events(admin, id).await?;
+        let whole = ids::only("event", id, &known, "list what there is: `postroom event ls`; it may have been pruned")?;
+        timeline = admin.event(whole, false).await?;
     }
-    let known = ids::of_events(admin, id).await?;
-    let whole = ids::only("event", id, &known, "list what there is: `postroom event ls`; it may have been pruned")?;
-    let pruned = || Failed::new(Exit::Failed, format!("event {whole:?} has just been pruned"), "");
-    admin.event(whole, with_payload).await?.ok_or_else(pruned)
+    if let (Some(found), Some(redaction)) = (&timeline, payload) {
+        let (whole, event_type) = (found.event.id.clone(), found.event.event_type.clone());
+        admin.note_payloads("payload.show", &whole, &actor(&Reason::default())).await?;
+        timeline = admin.event(&whole, true).await?;
+        if let Some(payload) = timeline.as_mut().and_then(|timeline| timeline.payload.as_mut()) {
+            *payload = redaction.apply(&event_type, payload.take());
+        }
+    }
+    timeline.ok_or_else(|| Failed::new(Exit::Failed, format!("event {id:?} has just been pruned"), ""))
 }
 
 /// Renders a timeline as text.

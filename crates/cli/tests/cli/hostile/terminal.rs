@@ -49,3 +49,52 @@ fn payloads_are_shown_redacted_unless_all_of_it_is_asked_for() {
     assert!(!world.ok(&["event", "show", "e-1", "--payload", "-o", "json"]).contains("4111"));
     assert!(world.ok(&["event", "show", "e-1", "--payload", "--unredacted"]).contains("4111"));
 }
+
+#[test]
+fn a_reader_of_payloads_is_in_the_audit_log() {
+    let world = World::new();
+    let text = std::fs::read_to_string(world.path("postroom.toml")).unwrap();
+    world.write("postroom.toml", &format!("{text}\n[http.redact]\n\"order.*\" = [\"$.card\"]\n"));
+    world.ok(&["event", "append", "--type", "order.bad", "--id", "event-1", "--payload", r#"{"card":"4111","n":1}"#]);
+    world.ok(&["relay", "run", "--drain"]);
+    // The control: without a payload nobody needs to know.
+    world.ok(&["event", "show", "event-1"]);
+    world.ok(&["event", "export"]);
+    assert_eq!(world.json(&["audit"]), serde_json::json!([]));
+    for args in [
+        &["event", "show", "event-1", "--payload"][..],
+        &["dead", "show", "event-1", "--payload", "-o", "json"],
+        &["event", "export", "--type", "order.*", "--payload"],
+    ] {
+        let shown = world.ok(args);
+        assert!(shown.contains("[redacted]") && !shown.contains("4111"), "{args:?}: {shown}");
+    }
+    world.ok(&["dead", "compare", "--payload"]);
+    let token = world.ok(&["token", "create", "ann", "--role", "operator"]).trim().to_owned();
+    let address = crate::http::free();
+    let relay = crate::http::relay(&world, &["--listen", &address], &[]);
+    let bearer = format!("authorization: Bearer {token}");
+    crate::http::until(&address, "/readyz", "ready", |answer| answer.status == 200);
+    let shown = crate::http::ask(&address, "/api/v1/events/event-1?payload=true", &[&bearer]).unwrap();
+    assert!(shown.status == 200 && shown.body.contains("[redacted]"), "{}", shown.body);
+    relay.signal(nix::sys::signal::Signal::SIGTERM);
+    assert_eq!(relay.end().0, Some(0));
+    let audit = world.json(&["audit"]);
+    let mut found: Vec<String> = audit
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| format!("{} {}", row["action"].as_str().unwrap(), row["subject"].as_str().unwrap()))
+        .filter(|line| line.starts_with("payload."))
+        .collect();
+    found.sort();
+    let expected = [
+        "payload.compare {}",
+        "payload.export {\"type\":\"order.*\"}",
+        "payload.show event-1",
+        "payload.show event-1",
+        "payload.show event-1",
+    ];
+    assert_eq!(found, expected, "{audit}");
+    assert!(audit.as_array().unwrap().iter().any(|row| row["actor"] == "token ann"), "{audit}");
+}

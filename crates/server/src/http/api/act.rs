@@ -97,12 +97,13 @@ fn key(call: &Call) -> (String, String) {
 pub(crate) async fn discard(call: Call) -> Answer {
     let admin = call.admin().await?;
     call.check_route(&*admin).await?;
-    let which = call.selection();
+    let mut which = call.selection();
     let preview = admin.discard_dead(&which, true, &call.actor()).await?;
     if call.given.flag("dry_run") {
         return Ok(one(&preview));
     }
     call.confirmed(preview.deliveries, "deliveries")?;
+    which.died_by = preview.died_by;
     Ok(one(&admin.discard_dead(&which, false, &call.actor()).await?))
 }
 

@@ -81,6 +81,7 @@ pub(crate) async fn event(call: Call) -> Answer {
     if !call.caller.may(Role::Operator, &timeline.event.store) {
         return Err(Problem::payload());
     }
+    admin.note_payloads("payload.show", id, &call.actor()).await?;
     tracing::info!(event_id = id, by = call.caller.name, "payload shown");
     let mut timeline = admin.event(id, true).await?.ok_or_else(|| Problem::no_such("event", id, "events"))?;
     let redaction: &Redaction = &call.config().http.redact;

@@ -7,7 +7,7 @@ declare role text;
 begin
   -- Two at once would change the same rights of the database, and one of them fail.
   perform pg_advisory_xact_lock(hashtext('postroom roles'));
-  foreach role in array array['{append}', '{writer}', '{relay}', '{inbox}', '{viewer}', '{migrate}'] loop
+  foreach role in array array['{append}', '{relay}', '{inbox}', '{viewer}', '{migrate}'] loop
     if not exists (select from pg_roles where rolname = role) then
       execute format('create role %I nologin', role);
     end if;
@@ -39,17 +39,12 @@ begin
   end loop;
 end $$;
 
-grant usage on schema "{schema}" to "{append}", "{writer}", "{relay}", "{inbox}", "{viewer}";
-grant select on postroom.meta to "{append}", "{writer}", "{relay}", "{inbox}", "{viewer}";
+grant usage on schema "{schema}" to "{append}", "{relay}", "{inbox}", "{viewer}";
+grant select on postroom.meta to "{append}", "{relay}", "{inbox}", "{viewer}";
 
--- {append}: producers in any language, by the functions only.
+-- {append}: producers, by the functions only: who inserts into the log by hand chooses numbers, and could stop every route.
 grant execute on function postroom.append, postroom.append_bytes, postroom.append_many, postroom.append_once,
-  postroom.append_ordered to "{append}", "{writer}";
-
--- {writer}: the same, and the library's own statement, which is faster.
-grant insert on postroom.log to "{writer}";
-grant select, insert on postroom.append_key to "{writer}";
-grant usage on sequence postroom.log_seq to "{writer}";
+  postroom.append_ordered, postroom.append_rows to "{append}";
 
 -- {inbox}: consumers.
 grant execute on function postroom.accept to "{inbox}";
