@@ -54,6 +54,9 @@ impl Shared {
         let settles = [&settle.parked, &settle.clear, &settle.attempts];
         let lists = [&settle.done, &settle.dead, &settle.count, &self.inner.texts.dead_letters];
         let settles = settles.into_iter().chain(&settle.retry).chain(lists.into_iter().flatten());
+        if let Some(consumer) = &self.consumer {
+            all.extend([(&consumer.texts.processed, 1), (&consumer.texts.record, 6)]);
+        }
         all.extend(settles.map(|text| (text, 6)));
         all
     }

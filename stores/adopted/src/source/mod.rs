@@ -1,11 +1,12 @@
 //! The route of an adopted table as one relay sees it.
 //!
 //! `check` asks whether the mapping fits, `lease` decides whether the table is ours, `take` reads, `settle` writes; `row`
-//! makes events of rows. Where relays share the table, `claims` or `locks` say which rows are ours. What they share is
+//! makes events of rows. `consumer` keeps what was processed from the handler. Where relays share the table, `claims` or `locks` say which rows are ours. What they share is
 //! locked only for a moment, never while the database works: a slow take holds up neither settles nor the heartbeat.
 
 mod check;
 mod claims;
+mod consumer;
 mod lease;
 mod locks;
 mod row;
@@ -22,6 +23,7 @@ use postroom_core::{
     Settlement, Source, StoreError, Take, disabled_by,
 };
 
+pub(crate) use consumer::Consumer;
 pub(crate) use row::Due;
 
 use self::lease::Look;
@@ -49,6 +51,7 @@ struct Shared {
     relay: RelayIdentity,
     route: RouteSpec,
     takes: Takes,
+    consumer: Option<Consumer>,
     state: Mutex<State>,
 }
 
@@ -149,10 +152,15 @@ impl DueScan {
 
 impl AdoptedSource {
     /// A source of a route that is registered and joined.
-    pub(crate) fn new(inner: Arc<Inner>, relay: RelayIdentity, route: RouteSpec) -> Self {
+    pub(crate) fn new(
+        inner: Arc<Inner>,
+        relay: RelayIdentity,
+        route: RouteSpec,
+        consumer: Option<Consumer>,
+    ) -> Self {
         let takes = Takes::new(&inner.mapping, &inner.writer(), route.on_failure == OnFailure::Block);
         let state = State { shares: !inner.mapping.has_owner(), bound: BOUND, ..State::default() };
-        Self(Arc::new(Shared { inner, relay, route, takes, state: Mutex::new(state) }))
+        Self(Arc::new(Shared { inner, relay, route, takes, consumer, state: Mutex::new(state) }))
     }
 }
 

@@ -8,8 +8,10 @@ use postroom_core::faults::{self, Fault};
 use postroom_core::{Budget, Delivery, Event, Failure, LaneTerm, StoreError, Take};
 use serde_json::json;
 
+use super::consumer::ReadRow;
 use super::lease::Look;
 use super::row::{Due, Unreadable};
+use super::settle::Sorted;
 use super::{LANE, PendingRow, Shared, State};
 use crate::executor::{Row, Statement};
 use crate::mapping::Claim;
@@ -84,7 +86,7 @@ impl Shared {
         }
         let full = rows.len() >= budget.rows;
         let mut read = Read::new(budget, self.offers_unreadable());
-        let due = |row| Due::read(&self.inner.mapping, self.inner.limits, row);
+        let due = |row| self.due(row);
         let rows: Vec<Due> = rows.into_iter().map(due).collect();
         let crowded = full || rows.iter().map(Due::size).sum::<usize>() > budget.bytes;
         let (mut cursor, mut failed, mut cut) = (None, (0, 0), false);
@@ -112,9 +114,14 @@ impl Shared {
                 }
             }
         }
-        let Read { mut readable, unreadable, .. } = read;
+        let Read { readable, unreadable, .. } = read;
         if !unreadable.is_empty() {
             self.settle_unreadable(term, unreadable).await?;
+        }
+        let mut processed = Sorted::default();
+        let mut readable = self.unprocessed(readable, &mut processed).await?;
+        if !processed.is_empty() {
+            self.write(term, &processed).await?;
         }
         let mut state = self.state();
         if state.term != Some(term) {
@@ -217,7 +224,7 @@ struct Read {
     bytes: usize,
     full: bool,
     offers_unreadable: bool,
-    readable: Vec<(PendingRow, Result<Event, Unreadable>)>,
+    readable: Vec<ReadRow>,
     unreadable: Vec<(PendingRow, Failure)>,
 }
 

@@ -6,6 +6,7 @@ pub(crate) mod archive;
 mod assign;
 mod claim;
 pub(crate) mod columns;
+mod consumer;
 mod dead_letters;
 pub(crate) mod functions;
 pub(crate) mod inside;
@@ -18,6 +19,7 @@ mod write;
 use std::sync::Arc;
 
 pub(crate) use claim::Claims;
+pub(crate) use consumer::ConsumerTexts;
 pub(crate) use settle::Settles;
 use settle::{meant, returned};
 pub(crate) use take::{READ_FIXED, Takes};
