@@ -35,7 +35,7 @@ mod undelivered;
 pub mod view;
 
 pub use admin::{
-    Access, Admin, ERASED_HEADER, GROUPED_MAX, Inspect, ManagedStore, Operate, Page, Replays, Selection, Verify,
+    Access, Admin, ERASED_HEADER, GROUPED_MAX, Inspect, ManagedStore, Operate, Page, Replays, Selection, Verify, once_key,
     undelivered_payloads,
 };
 pub use backend::{
