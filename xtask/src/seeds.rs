@@ -140,7 +140,7 @@ fn collect(folder: &Path, found: &mut Functions) -> io::Result<()> {
             for part in source.split("fn ").skip(1) {
                 let name = part.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
                 let function = Function { file: path.clone(), body: part.to_owned() };
-                found.entry(name).or_insert_with(Vec::new).push(function);
+                found.entry(name).or_default().push(function);
             }
         }
     }

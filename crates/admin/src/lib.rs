@@ -35,8 +35,8 @@ mod undelivered;
 pub mod view;
 
 pub use admin::{
-    Access, Admin, ERASED_HEADER, GROUPED_MAX, Inspect, ManagedStore, Operate, Page, Replays, Selection, Verify, once_key,
-    undelivered_payloads,
+    Access, Admin, ERASED_HEADER, GROUPED_MAX, Inspect, ManagedStore, Operate, Page, Replays, Selection, Verify,
+    once_key, undelivered_payloads,
 };
 pub use backend::{
     Answer, Backend, Execute, Fault, Job, LogBackend, LogJob, LogSession, Session, SessionFuture, SettledDelivery,

@@ -58,8 +58,8 @@ pub(crate) fn read(
 fn event(number: u64, text: &[u8], limits: Limits) -> Result<(Event, bool), Failed> {
     let text = std::str::from_utf8(text).map_err(|_| bad(number, "is not UTF-8", SHAPE))?;
     // The parser counts lines too; its only one is ours with that number.
-    let line = EventJson::parse(text)
-        .map_err(|why| bad(number, &why.replace(" at line 1 column ", " at column "), SHAPE))?;
+    let line =
+        EventJson::parse(text).map_err(|why| bad(number, &why.replace(" at line 1 column ", " at column "), SHAPE))?;
     let is_named = line.is_named();
     let event = line.into_event();
     limits.check(&event).map_err(|e| bad(number, &e.to_string(), e.hint()))?;

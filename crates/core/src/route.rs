@@ -59,7 +59,8 @@ impl RouteSpec {
     /// Refuses a consumer: for stores that settle without their inbox.
     pub fn refuse_consumer(&self, store: &str) -> Result<(), StoreError> {
         let Some(consumer) = &self.consumer else { return Ok(()) };
-        let message = format!("route {:?} has the consumer {consumer:?}, and store {store:?} keeps a log of its own", self.name);
+        let message =
+            format!("route {:?} has the consumer {consumer:?}, and store {store:?} keeps a log of its own", self.name);
         Err(StoreError::new(StoreErrorKind::Invalid, "register", message)
             .hint("let the handler accept the event in the transaction of its work, and leave `consumer` out"))
     }

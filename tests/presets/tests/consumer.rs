@@ -134,7 +134,10 @@ fn a_worker_that_pulls_has_its_events_recorded_and_processed_ones_are_not_leased
 #[test]
 fn an_inbox_of_uuids_with_its_time_is_kept_where_rows_are_shared_by_locks() {
     let mut system = System::new("holdco");
-    let exec = format!("[[route]]\nname = \"holdco\"\nconsumer = \"erp\"\nto = {{ exec = {{ command = {} }} }}\n", postroom_presets::handler());
+    let exec = format!(
+        "[[route]]\nname = \"holdco\"\nconsumer = \"erp\"\nto = {{ exec = {{ command = {} }} }}\n",
+        postroom_presets::handler()
+    );
     system.write("exec.toml", &exec);
     system.set("POSTROOM_CONFIG", "exec.toml");
     system.script(
@@ -157,10 +160,12 @@ fn an_inbox_is_kept_where_rows_are_claimed_in_columns() {
     system.script(
         "create table processed (consumer_name text not null, event_id varchar(20) not null, primary key (event_id, consumer_name))",
     );
-    let inbox = "[store.main.mapping.inbox]\ntable = \"processed\"\n[[route]]\nname = \"eventqueue\"\nconsumer = \"shop\"\n";
+    let inbox =
+        "[store.main.mapping.inbox]\ntable = \"processed\"\n[[route]]\nname = \"eventqueue\"\nconsumer = \"shop\"\n";
     system.write("inbox.toml", inbox);
     system.set("POSTROOM_CONFIG", "inbox.toml");
-    let insert = "insert into event_queue (id, event_type, payload) select n, 'OrderPlaced', '{}' from generate_series(1, 20) n";
+    let insert =
+        "insert into event_queue (id, event_type, payload) select n, 'OrderPlaced', '{}' from generate_series(1, 20) n";
     system.script(insert);
     system.drain();
     assert_eq!(system.query("select count(*), count(distinct consumer_name) from processed"), ["20 1"]);
@@ -193,4 +198,32 @@ fn an_inbox_that_does_not_do_is_refused_before_anything_is_delivered() {
     system.set("POSTROOM_CONFIG", "noop.toml");
     let said = system.run(&["config", "check"]);
     assert!(said.code == 2 && said.stderr.contains("only exec and pull routes"), "{}", said.stderr);
+}
+
+#[test]
+fn a_handler_that_takes_longer_than_it_may_makes_a_dead_letter_and_the_others_go_on() {
+    let mut system = m4();
+    system.set("POSTROOM_ROUTE__M4__TO__EXEC__TIMEOUT", "1s");
+    system.set("POSTROOM_ROUTE__M4__RETRY__CRASHES", "2");
+    system.set("POSTROOM_ROUTE__M4__RETRY__BASE", "10ms");
+    system.write("slow", "Slow");
+    system.script(
+        "insert into event_outbox (id, event_id, event_type, payload) values ('row-1', 'e-1', 'Slow', '{\"payload\": {}}')",
+    );
+    for n in 2..=20 {
+        insert(&system, &format!("row-{n}"), &format!("e-{n}"));
+    }
+    system.drain();
+    assert_eq!(
+        system.query("select status, attempts, count(*) from event_outbox group by 1, 2 order by 1"),
+        ["failed 2 1", "sent 0 19"]
+    );
+    let dead = system.json(&["dead", "ls"]);
+    assert_eq!((&dead[0]["id"], &dead[0]["code"]), (&"e-1".into(), &"exec.timeout".into()), "{dead}");
+    assert_eq!(
+        system.query("select attempts from dead_letter_events"),
+        ["1"],
+        "one dead letter, however often it was tried"
+    );
+    assert_eq!(system.query("select count(*) from processed_events where event_id = 'e-1'"), ["0"]);
 }

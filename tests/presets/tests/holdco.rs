@@ -389,7 +389,10 @@ fn each_delay_is_twice_the_one_before_up_to_fifteen_minutes_with_all_its_jitter(
     // As in payments: the exponent is the number of failures before this one.
     for (before, left) in (0_i32..).zip(&seconds) {
         let (left, plain) = (left.parse::<f64>().unwrap(), (2_f64.powi(before) * 5.0).min(900.0));
-        assert!(left > plain - 9.0 && left <= (plain * 1.2).min(900.0), "after {before} failures {left} s, not {plain} s");
+        assert!(
+            left > plain - 9.0 && left <= (plain * 1.2).min(900.0),
+            "after {before} failures {left} s, not {plain} s"
+        );
     }
     assert_eq!(seconds.len(), 9);
 }

@@ -112,9 +112,9 @@ fn a_queue_is_measured_by_depth_attempts_latency_and_failures_on_its_own_tables(
             (took, FAILED, 1.0),
         ],
     );
-    assert_eq!(system.query("select status, attempts, count(*) from event_log group by 1, 2 order by 1"), [
-        "COMPLETED 1 2",
-        "COMPLETED_WITH_ERRORS 1 1"
-    ]);
+    assert_eq!(
+        system.query("select status, attempts, count(*) from event_log group by 1, 2 order by 1"),
+        ["COMPLETED 1 2", "COMPLETED_WITH_ERRORS 1 1"]
+    );
     relay.stop();
 }

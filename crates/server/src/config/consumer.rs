@@ -14,7 +14,8 @@ impl Read<'_> {
         let name = node.text().filter(|name| !name.is_empty())?;
         if !target.has_handlers() {
             let message = format!("route `{route}` goes to {}, and has the consumer `{name}`", target.name());
-            let hint = "only exec and pull routes have one, whose answer is the handler's; set consumer = \"\"".to_owned();
+            let hint =
+                "only exec and pull routes have one, whose answer is the handler's; set consumer = \"\"".to_owned();
             self.problems.at(&node.place, message, Some(hint));
         }
         if name.len() > CONSUMER_BYTES_MAX || name.contains('\0') {

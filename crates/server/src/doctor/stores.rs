@@ -28,8 +28,8 @@ async fn used(store: &StoreConfig, config: &Config) -> Vec<Diagnostic> {
         Err(error) if error.is_transient() => return vec![refusal(error)],
         Err(error) => return unusable(store, error).await,
     };
-    let consumer = config.routes.iter().filter(|route| route.stores.contains(&store.name));
-    let consumer = consumer.filter_map(|route| route.definition.consumer.as_deref()).next();
+    let mut of_store = config.routes.iter().filter(|route| route.stores.contains(&store.name));
+    let consumer = of_store.find_map(|route| route.definition.consumer.as_deref());
     let (database, table, fleet) = tokio::join!(
         stores::diagnose_database(&looked_at),
         stores::diagnose_table(&looked_at, config.limits, consumer),

@@ -94,7 +94,7 @@ pub(super) const ALL: Param =
 const IDS: Param = body("ids", Kind::Texts, "ids of the events");
 const RATE: Param = body("rate", Kind::Rate, "maximum deliveries per second, for instance `50/s`; no limit by default");
 
-pub(crate) const EVENTS: Param = whole_body("events", Kind::Events, "the event, or a list of events");
+const EVENTS: Param = whole_body("events", Kind::Events, "the event, or a list of events");
 
 /// Parameters that select events and confirm the action, with further ones of an endpoint.
 macro_rules! selecting {

@@ -42,7 +42,11 @@ async fn an_event_is_appended_with_all_it_says_and_its_payload_byte_for_byte() {
     ] {
         assert_eq!(event[field], value, "{field}: {event}");
     }
-    assert_eq!((&event["payload"], &event["payload_bytes"]), (&json!({"a": "é", "b": 1.1}), &json!(27)), "as it was spelt");
+    assert_eq!(
+        (&event["payload"], &event["payload_bytes"]),
+        (&json!({"a": "é", "b": 1.1}), &json!(27)),
+        "as it was spelt"
+    );
     let due = site.admin.deliveries(&[DeliveryState::Due], &Selection::default(), 0, 10).await.unwrap();
     assert!(due.iter().any(|row| row.id == "o-7"), "its route has it to deliver");
 }
@@ -65,7 +69,8 @@ async fn an_event_with_an_id_is_appended_once_however_often_it_is_sent() {
     let site = Site::guarded("").await;
     let body = r#"[{"type": "a", "id": "o-1"}, {"type": "a", "id": "o-2"}]"#;
     assert_eq!(append(&site, body).await.json()["events"][0]["appended"], true);
-    let again = append(&site, r#"[{"type": "a", "id": "o-2"}, {"type": "b", "id": "o-3"}, {"type": "c"}]"#).await.json();
+    let again =
+        append(&site, r#"[{"type": "a", "id": "o-2"}, {"type": "b", "id": "o-3"}, {"type": "c"}]"#).await.json();
     let appended: Vec<&Value> = again["events"].as_array().unwrap().iter().map(|row| &row["appended"]).collect();
     assert_eq!(appended, [false, true, true], "{again}");
     assert_eq!(types(&site).await, ["a", "a", "b", "c"]);
@@ -86,7 +91,7 @@ async fn a_repeated_request_with_its_key_gets_the_first_answer() {
 #[tokio::test]
 async fn what_is_no_event_is_named_and_never_quoted() {
     let site = Site::guarded("").await;
-    let many = format!("[{}]", vec![r#"{"type": "a"}"#; 1001].join(","));
+    let many = format!("[{}]", [r#"{"type": "a"}"#; 1001].join(","));
     let long = format!(r#"{{"type": "{}"}}"#, "x".repeat(300));
     for (body, code, says) in [
         ("", "http.parameter", "`event` is not a JSON object"),

@@ -104,7 +104,8 @@ async fn nothing_that_is_sent_breaks_it() {
             let body = operation.get("requestBody").map(|body| {
                 let schema = &body["content"]["application/json"]["schema"];
                 // One event, or a list of events.
-                let schema = if schema["oneOf"].is_array() { &described["components"]["schemas"]["NewEvent"] } else { schema };
+                let schema =
+                    if schema["oneOf"].is_array() { &described["components"]["schemas"]["NewEvent"] } else { schema };
                 let fields = schema["properties"].as_object().unwrap();
                 let mut given = Map::new();
                 for name in fields.keys() {

@@ -56,11 +56,7 @@ impl Shared {
 
     /// Moves the rows of events that the consumer has processed to those that are done. Where the table is ours alone, rows of
     /// an event that is in our hands already are left out, too: they are read again when that one is settled.
-    pub(super) async fn unprocessed(
-        &self,
-        rows: Vec<ReadRow>,
-        done: &mut Sorted,
-    ) -> Result<Vec<ReadRow>, StoreError> {
+    pub(super) async fn unprocessed(&self, rows: Vec<ReadRow>, done: &mut Sorted) -> Result<Vec<ReadRow>, StoreError> {
         let Some(consumer) = self.consumer.as_ref().filter(|_| !rows.is_empty()) else { return Ok(rows) };
         // Before the inbox is asked: what leaves our hands meanwhile stands in it.
         let mut in_hand: HashSet<String> = self.state().out.values().map(|out| out.event_id.clone()).collect();

@@ -152,12 +152,7 @@ impl DueScan {
 
 impl AdoptedSource {
     /// A source of a route that is registered and joined.
-    pub(crate) fn new(
-        inner: Arc<Inner>,
-        relay: RelayIdentity,
-        route: RouteSpec,
-        consumer: Option<Consumer>,
-    ) -> Self {
+    pub(crate) fn new(inner: Arc<Inner>, relay: RelayIdentity, route: RouteSpec, consumer: Option<Consumer>) -> Self {
         let takes = Takes::new(&inner.mapping, &inner.writer(), route.on_failure == OnFailure::Block);
         let state = State { shares: !inner.mapping.has_owner(), bound: BOUND, ..State::default() };
         Self(Arc::new(Shared { inner, relay, route, takes, consumer, state: Mutex::new(state) }))
