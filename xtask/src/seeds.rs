@@ -55,10 +55,8 @@ pub(crate) fn run(names: &[&str]) -> io::Result<bool> {
         println!("{:<14}{:>6}{:>7}{beside:>21}", system.preset, system.lines.len(), own.len());
         wanted.extend(own);
     }
-    let packages: BTreeSet<String> = wanted.iter().flat_map(|test| &functions[*test]).filter_map(package).collect();
-    let mut args: Vec<&str> = packages.iter().map(String::as_str).collect();
-    args.push("--");
-    args.extend(wanted);
+    // By name among all: some are cases of a suite, and run where the suite does.
+    let args: Vec<&str> = std::iter::once("--").chain(wanted).collect();
     tests::run(&args)
 }
 
@@ -145,12 +143,6 @@ fn collect(folder: &Path, found: &mut Functions) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// The folder of the package that a function belongs to, as `cargo xtask test` takes it.
-fn package(function: &Function) -> Option<String> {
-    let folder = function.file.ancestors().skip(1).find(|folder| folder.join("Cargo.toml").is_file())?;
-    Some(folder.strip_prefix(root()).ok()?.display().to_string())
 }
 
 fn root() -> &'static Path {
