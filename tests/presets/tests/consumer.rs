@@ -118,6 +118,16 @@ fn a_worker_that_pulls_has_its_events_recorded_and_processed_ones_are_not_leased
     let token = system.ok(&["token", "create", "worker", "--role", "worker", "--route", "m4"]);
     let relay = system.relay("relay");
     until("the relay listens", || std::net::TcpStream::connect(&address).is_ok());
+    let operator = system.ok(&["token", "create", "ann", "--role", "operator"]);
+    let mut append = Command::new("curl");
+    append.args(["-s", "-H", "content-type: application/json", "-d", "{\"type\": \"StatisticCalculated\"}"]);
+    append.args([
+        "-H",
+        &format!("authorization: Bearer {}", operator.trim()),
+        &format!("http://{address}/api/v1/events"),
+    ]);
+    let refused = String::from_utf8(append.output().unwrap().stdout).unwrap();
+    assert!(refused.contains("http.invalid") && refused.contains("which its application writes"), "{refused}");
     let worker = concat!(env!("CARGO_MANIFEST_DIR"), "/handlers/worker.py");
     let mut command = Command::new("python3");
     command.args([worker, &address, "m4", "2"]).env("WORKER_TOKEN", token.trim()).current_dir(system.path(""));
@@ -187,6 +197,8 @@ fn an_inbox_that_does_not_do_is_refused_before_anything_is_delivered() {
     };
     system.script("alter table processed_events rename to elsewhere");
     refused(&system, ["there is no table processed_events", "create it"]);
+    let found = system.run(&["doctor", "-o", "json"]);
+    assert!(found.stdout.contains("there is no table processed_events"), "{}{}", found.stdout, found.stderr);
     system.script("create table processed_events (event_id text, consumer_name text)");
     refused(&system, ["not unique", "create unique index"]);
     // Without a consumer nobody needs the table.
