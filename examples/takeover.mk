@@ -37,7 +37,8 @@ servers:
 	$(MAKE) --no-print-directory database
 
 database:
-	psql --quiet --command 'create database $(NAME)' postgres://postgres@$(POSTGRES_AT)/postgres
+	psql --quiet --no-align --tuples-only --command "select 'there' from pg_database where datname = '$(NAME)'" postgres://postgres@$(POSTGRES_AT)/postgres \
+	  | grep --quiet there || psql --quiet --command 'create database $(NAME)' postgres://postgres@$(POSTGRES_AT)/postgres
 
 # For the shell in which you type `postroom` and `psql`: eval "$(make -s env)"
 env:

@@ -1,4 +1,4 @@
-//! Developer tasks: `cargo xtask test | lint | docs | package | deb | services | matrix | simulate | stress | faults | soak | bench`.
+//! Developer tasks: `cargo xtask test | lint | docs | package | deb | services | seeds | matrix | simulate | stress | faults | soak | bench`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "its output is its purpose")]
 
@@ -6,6 +6,7 @@ mod controls;
 mod deb;
 mod matrix;
 mod package;
+mod seeds;
 mod services;
 mod tests;
 
@@ -21,6 +22,8 @@ const USAGE: &str = "usage:
                                           what ./run test calls: builds the tests, starts the servers they need, runs the test programs side by
                                           side; ARGS go to the programs; --record writes the table of CONTRIBUTING.md
   cargo xtask test --needs [quick|NAME…]  the Debian packages they need
+  cargo xtask seeds [SYSTEM…]             runs the tests that docs/seeds.md names, by system, and prints how many; refuses what does not
+                                          exist or is not about the system
   cargo xtask services up [NAME…]|down [--keep-logs FOLDER]|status
                                           real servers for tests: PostgreSQL, PgBouncer, Kafka, RabbitMQ, NATS, Redis
   cargo xtask matrix [NAME…]              the tests of stores and transports on other versions of their servers, fetched by itself
@@ -70,6 +73,7 @@ fn main() -> ExitCode {
         }
         ["test", "--needs", names @ ..] => said(tests::needs(names)),
         ["test", args @ ..] => said(tests::run(args)),
+        ["seeds", names @ ..] => said(seeds::run(names)),
         ["matrix", names @ ..] => said(matrix::run(names)),
         ["controls", names @ ..] => said(controls::run(names)),
         ["stress"] => stress("10"),

@@ -203,11 +203,18 @@ pub trait Inspect: Send + Sync {
     ) -> Result<Vec<InboxRow>, StoreError>;
 }
 
+/// Returns the idempotency key under which [`Operate::append_once`] appends an event: none that an application would choose.
+pub fn once_key(id: &str) -> String {
+    format!("id:{id}")
+}
+
 /// Operations on a store by an operator.
 #[async_trait]
 pub trait Operate: Send + Sync {
     /// Appends events in one transaction, and returns their ids in order.
     async fn append(&self, events: &[Event]) -> Result<Vec<String>, StoreError>;
+    /// The same without the events whose ids an earlier call of this function has appended; returns the ids of the others.
+    async fn append_once(&self, events: &[Event]) -> Result<Vec<String>, StoreError>;
     /// Registers routes that do not exist yet, without serving them, and returns the names of the new ones.
     async fn register(&self, routes: &[RouteSpec]) -> Result<Vec<String>, StoreError>;
     /// Pauses a route; returns whether that changed anything. [`postroom_core::StoreErrorKind::NotFound`] if it is not registered.

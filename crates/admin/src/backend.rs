@@ -150,6 +150,8 @@ pub trait LogBackend: Backend {
 
     /// Appends events in one transaction; returns their ids in order.
     async fn append(&self, events: &[Event]) -> Result<Vec<String>, StoreError>;
+    /// The same without the events whose [`once_key`] was used before; returns the ids of the others.
+    async fn append_once(&self, events: &[Event]) -> Result<Vec<String>, StoreError>;
     /// Lists events of the log.
     async fn events(&self, which: &Selection, page: Page) -> Result<Vec<EventRow>, StoreError>;
     /// Returns everything known of one event.

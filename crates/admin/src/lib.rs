@@ -36,7 +36,7 @@ pub mod view;
 
 pub use admin::{
     Access, Admin, ERASED_HEADER, GROUPED_MAX, Inspect, ManagedStore, Operate, Page, Replays, Selection, Verify,
-    undelivered_payloads,
+    once_key, undelivered_payloads,
 };
 pub use backend::{
     Answer, Backend, Execute, Fault, Job, LogBackend, LogJob, LogSession, Session, SessionFuture, SettledDelivery,

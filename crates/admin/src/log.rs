@@ -125,6 +125,10 @@ impl Operate for LogAdmin {
         self.log.append(events).await
     }
 
+    async fn append_once(&self, events: &[Event]) -> Result<Vec<String>, StoreError> {
+        self.log.append_once(events).await
+    }
+
     async fn register(&self, routes: &[RouteSpec]) -> Result<Vec<String>, StoreError> {
         self.log.register(routes).await
     }

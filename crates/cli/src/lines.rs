@@ -1,63 +1,13 @@
 //! Events as JSON lines, the input of `event append -`. Payloads are kept byte for byte and never reach an error.
 
-use std::collections::BTreeMap;
 use std::io::{BufRead, Read};
 
-use jiff::Timestamp;
-use postroom_core::{Event, EventError, HEADER_BYTES_MAX, JSON, Limits};
-use serde::Deserialize;
-use serde_json::Value;
-use serde_json::value::RawValue;
+use postroom_core::{Event, EventError, HEADER_BYTES_MAX, Limits};
+use postroom_server::event_json::EventJson;
 
 use crate::exit::{Exit, Failed};
 use crate::output::count;
 use crate::progress::Progress;
-
-/// Fields of a line.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Line<'a> {
-    #[serde(rename = "type")]
-    event_type: String,
-    key: Option<String>,
-    #[serde(borrow)]
-    payload: Option<&'a RawValue>,
-    id: Option<String>,
-    aggregate_type: Option<String>,
-    aggregate_id: Option<String>,
-    tenant: Option<String>,
-    #[serde(default)]
-    headers: BTreeMap<String, String>,
-    #[serde(default)]
-    attributes: BTreeMap<String, Value>,
-    correlation_id: Option<String>,
-    causation_id: Option<String>,
-    schema_version: Option<i32>,
-    occurred_at: Option<Timestamp>,
-    available_at: Option<Timestamp>,
-}
-
-impl Line<'_> {
-    fn into_event(self) -> Event {
-        let mut event = Event::new(self.event_type);
-        event.id = self.id.unwrap_or(event.id);
-        event.key = self.key;
-        event.aggregate_type = self.aggregate_type;
-        event.aggregate_id = self.aggregate_id;
-        event.tenant = self.tenant;
-        if let Some(payload) = self.payload {
-            event = event.bytes(JSON, payload.get().as_bytes().to_vec());
-        }
-        event.headers = self.headers;
-        event.attributes = self.attributes;
-        event.correlation_id = self.correlation_id.or(event.correlation_id);
-        event.causation_id = self.causation_id;
-        event.schema_version = self.schema_version.unwrap_or(event.schema_version);
-        event.occurred_at = self.occurred_at.unwrap_or(event.occurred_at);
-        event.available_at = self.available_at;
-        event
-    }
-}
 
 /// Events that were read.
 #[derive(Debug, Default)]
@@ -106,16 +56,11 @@ pub(crate) fn read(
 
 /// One event, and whether its line gave it an id.
 fn event(number: u64, text: &[u8], limits: Limits) -> Result<(Event, bool), Failed> {
-    if text.first() != Some(&b'{') {
-        // Said here, because the parser would quote a bare string, which may be a payload.
-        return Err(bad(number, "is not a JSON object", SHAPE));
-    }
-    let line: Line<'_> = serde_json::from_slice(text).map_err(|e| {
-        // The parser counts lines too; its only one is ours with that number.
-        let why = e.to_string().replace(" at line 1 column ", " at column ");
-        bad(number, &format!("is not an event: {why}"), SHAPE)
-    })?;
-    let is_named = line.id.is_some();
+    let text = std::str::from_utf8(text).map_err(|_| bad(number, "is not UTF-8", SHAPE))?;
+    // The parser counts lines too; its only one is ours with that number.
+    let line =
+        EventJson::parse(text).map_err(|why| bad(number, &why.replace(" at line 1 column ", " at column "), SHAPE))?;
+    let is_named = line.is_named();
     let event = line.into_event();
     limits.check(&event).map_err(|e| bad(number, &e.to_string(), e.hint()))?;
     Ok((event, is_named))

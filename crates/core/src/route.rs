@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::consumers::ConsumerLags;
+use crate::error::{StoreError, StoreErrorKind};
 use crate::failure::Failure;
 use crate::maintenance::Actor;
 use crate::matching::Filter;
@@ -25,6 +26,8 @@ pub struct RouteSpec {
     pub on_failure: OnFailure,
     /// Effect of a dead letter on later events of the key.
     pub on_dead: OnDead,
+    /// Consumer as which the store's inbox records what the route delivers; what it has recorded is not delivered again.
+    pub consumer: Option<String>,
 }
 
 impl RouteSpec {
@@ -37,6 +40,7 @@ impl RouteSpec {
             to: String::new(),
             on_failure: OnFailure::Block,
             on_dead: OnDead::Continue,
+            consumer: None,
         }
     }
 
@@ -50,6 +54,15 @@ impl RouteSpec {
     pub fn start_from(mut self, start: StartFrom) -> Self {
         self.start = start;
         self
+    }
+
+    /// Refuses a consumer: for stores that settle without their inbox.
+    pub fn refuse_consumer(&self, store: &str) -> Result<(), StoreError> {
+        let Some(consumer) = &self.consumer else { return Ok(()) };
+        let message =
+            format!("route {:?} has the consumer {consumer:?}, and store {store:?} keeps a log of its own", self.name);
+        Err(StoreError::new(StoreErrorKind::Invalid, "register", message)
+            .hint("let the handler accept the event in the transaction of its work, and leave `consumer` out"))
     }
 }
 

@@ -14,6 +14,7 @@ mod consumers;
 pub mod dashboards;
 mod discard;
 pub mod doctor;
+pub mod event_json;
 pub mod health;
 #[cfg(feature = "http")]
 pub mod http;

@@ -118,15 +118,19 @@ pub const SCHEMA_VERSIONS: &[(&str, i64)] = &[
     ("postgres", PostgresStore::SCHEMA_VERSION),
 ];
 
-/// What is to be said of the table a store adopts, if it adopts one. Changes nothing.
+/// What is to be said of the table a store adopts, if it adopts one, and of the inbox of its route's consumer. Changes nothing.
 #[cfg_attr(
     not(feature = "adopted"),
     expect(clippy::unused_async, unused_variables, reason = "without such tables there is nothing to ask")
 )]
-pub async fn diagnose_table(store: &StoreConfig, limits: Limits) -> Result<Vec<Diagnostic>, StoreError> {
+pub async fn diagnose_table(
+    store: &StoreConfig,
+    limits: Limits,
+    consumer: Option<&str>,
+) -> Result<Vec<Diagnostic>, StoreError> {
     #[cfg(feature = "adopted")]
     if let Some(mapping) = &store.mapping {
-        return adopted::diagnose(store, mapping, limits).await;
+        return adopted::diagnose(store, mapping, limits, consumer).await;
     }
     Ok(Vec::new())
 }

@@ -13,7 +13,7 @@ use postroom_core::envelope::{Binding, Encoder};
 use postroom_core::{Event, EventError, Transport};
 use postroom_transport_kit::Encoding;
 
-pub(crate) use kinds::{SHARED, TO, discards, kind, kinds};
+pub(crate) use kinds::{SHARED, TO, discards, has_handlers, kind, kinds};
 
 use crate::config::{Config, RouteConfig, StoreConfig};
 use crate::pulls::Pulls;

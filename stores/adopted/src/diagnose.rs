@@ -7,7 +7,7 @@ use postroom_core::{Diagnostic, RelayIdentity, RouteSpec, StoreError};
 
 use crate::executor::{Dialect, Statement};
 use crate::mapping::Name;
-use crate::source::AdoptedSource;
+use crate::source::{AdoptedSource, Consumer};
 use crate::store::{Adopted, Inner};
 use crate::survey::{self, Fact, Facts};
 use crate::tables::rights;
@@ -16,18 +16,21 @@ use crate::tables::rights;
 const USED_UP: f64 = 0.8;
 
 impl Adopted {
-    /// What is wrong with the table, or will be; an error where a relay would refuse it. Changes nothing.
-    pub async fn diagnose(&self) -> Result<Vec<Diagnostic>, StoreError> {
+    /// What is wrong with the table, or will be; an error where a relay of a route with this consumer would refuse it. Changes
+    /// nothing.
+    pub async fn diagnose(&self, consumer: Option<&str>) -> Result<Vec<Diagnostic>, StoreError> {
         let inner = &self.inner;
         let table = &inner.mapping.table;
-        rights::check(inner).await?;
+        let route = RouteSpec { consumer: consumer.map(str::to_owned), ..RouteSpec::new("doctor") };
+        let consumer = Consumer::open(inner, &route).await?;
+        rights::check(inner, consumer.is_some()).await?;
         let nobody = RelayIdentity {
             name: "doctor".to_owned(),
             boot: String::new(),
             version: String::new(),
             lease: Duration::ZERO,
         };
-        AdoptedSource::new(Arc::clone(inner), nobody, RouteSpec::new("doctor")).check().await?;
+        AdoptedSource::new(Arc::clone(inner), nobody, route, consumer).check().await?;
         let survey = survey::survey(&inner.executor, table).await?;
         let mut found = vec![Diagnostic::fine(format!("table {table} fits its mapping, and its rows may be marked"))];
         if survey.hidden {

@@ -8,6 +8,7 @@ pub use postroom_admin::Dialect;
 use postroom_admin::{Answer, Job};
 use postroom_core::StoreError;
 
+use crate::catalogue::Catalogue;
 use crate::mapping::TableName;
 use crate::sql::columns::Columns;
 
@@ -55,6 +56,8 @@ pub trait SqlExecutor: Send + Sync {
     fn schema(&self) -> &str;
     /// A table with its schema and columns, as the catalogue has it and as an application would find it.
     async fn table(&self, table: &TableName) -> Result<Option<(TableName, Columns)>, StoreError>;
+    /// A table as the catalogue has it, with what is unique in it and what every insert must give.
+    async fn catalogue(&self, table: &TableName) -> Result<Catalogue, StoreError>;
     /// Runs a script of many statements in one transaction.
     async fn script(&self, operation: &'static str, script: String) -> Result<(), StoreError>;
     /// Runs a script of the adopted table's owner in one transaction, as an application would.

@@ -155,18 +155,28 @@ impl InboxTexts {
 
     /// Says no before the database does: its no would spoil the caller's transaction.
     pub fn check(&self, consumer: &str, id: &str) -> Result<(), StoreError> {
-        for (what, value, limit) in [("consumer", consumer, CONSUMER_BYTES_MAX), ("event id", id, ID_BYTES_MAX)] {
-            if value.is_empty() || value.len() > limit {
-                let message = format!("the {what} is {} bytes, it must be 1 to {limit}", value.len());
-                return Err(StoreError::new(StoreErrorKind::Invalid, "accept", message));
-            }
-        }
-        let Self { consumer: names, id: ids, .. } = self;
-        names.kind.check("consumer", &names.name, consumer, "accept")?;
+        self.check_consumer(consumer)?;
+        self.check_id(id)
+    }
+
+    /// The same of the consumer alone.
+    pub(crate) fn check_consumer(&self, consumer: &str) -> Result<(), StoreError> {
+        check_bytes("consumer", consumer, CONSUMER_BYTES_MAX)?;
+        self.consumer.kind.check("consumer", &self.consumer.name, consumer, "accept")?;
         // Not the event's fault: whoever takes `Invalid` for a dead event would dead-letter all of them.
-        names.check_length("consumer", consumer, StoreErrorKind::UnexpectedSchema)?;
-        ids.kind.check("event id", &ids.name, id, "accept")?;
-        ids.check_length("event id", id, StoreErrorKind::Invalid)
+        self.consumer.check_length("consumer", consumer, StoreErrorKind::UnexpectedSchema)
+    }
+
+    /// The same of the event's id alone.
+    pub(crate) fn check_id(&self, id: &str) -> Result<(), StoreError> {
+        check_bytes("event id", id, ID_BYTES_MAX)?;
+        self.id.kind.check("event id", &self.id.name, id, "accept")?;
+        self.id.check_length("event id", id, StoreErrorKind::Invalid)
+    }
+
+    /// An event's id, which is an expression of text, as the column holds it.
+    pub(crate) fn id_value(&self, text: &str) -> String {
+        if self.id.kind == Kind::Uuid { format!("{text}::uuid") } else { text.to_owned() }
     }
 
     /// What removes rows that are older, and for how long they are kept as a text of microseconds.
@@ -183,6 +193,14 @@ impl InboxTexts {
     pub fn table(&self) -> String {
         self.table.to_string()
     }
+}
+
+fn check_bytes(what: &str, value: &str, limit: usize) -> Result<(), StoreError> {
+    if (1..=limit).contains(&value.len()) {
+        return Ok(());
+    }
+    let message = format!("the {what} is {} bytes, it must be 1 to {limit}", value.len());
+    Err(StoreError::new(StoreErrorKind::Invalid, "accept", message))
 }
 
 /// How many characters fit, in PostgreSQL's words for a type: `character varying(36)`.

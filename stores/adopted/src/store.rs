@@ -13,7 +13,7 @@ use postroom_core::{
 use crate::admin::AdoptedAdmin;
 use crate::executor::{Dialect, SqlExecutor};
 use crate::mapping::{Claim, ColumnPath, Mapping, Name, TableName};
-use crate::source::AdoptedSource;
+use crate::source::{AdoptedSource, Consumer};
 use crate::sql::columns::Columns;
 use crate::sql::{Texts, Writer};
 use crate::tables::{AdoptedSchema, rights, routes};
@@ -235,8 +235,9 @@ impl Store for Adopted {
     }
 
     async fn source(&self, relay: &RelayIdentity, route: &RouteSpec) -> Result<Arc<dyn Source>, StoreError> {
-        rights::check(&self.inner).await?;
-        let source = AdoptedSource::new(Arc::clone(&self.inner), relay.clone(), route.clone());
+        let consumer = Consumer::open(&self.inner, route).await?;
+        rights::check(&self.inner, consumer.is_some()).await?;
+        let source = AdoptedSource::new(Arc::clone(&self.inner), relay.clone(), route.clone(), consumer);
         source.check().await?;
         routes::join(&self.inner, relay, route).await?;
         Ok(Arc::new(source))

@@ -17,7 +17,7 @@ use postroom_admin::view::{
     KeyCursor, RelayRow, ReplayKind, ReplayRow, ReplayState, RouteDetail, StoreRow, ThroughputRow, Timeline, VerifyRow,
 };
 use postroom_admin::{
-    Access, Inspect, NewToken, Operate, Page, ReplayChange, ReplayOrder, Replays, Selection, TokenRow, Verify,
+    Access, Inspect, NewToken, Operate, Page, ReplayChange, ReplayOrder, Replays, Selection, TokenRow, Verify, once_key,
 };
 use postroom_core::view::Pruned;
 use postroom_core::{Actor, DeliveryState, Event, Outbox, Retain, Retention, RouteSpec, StoreError, Timestamp};
@@ -103,6 +103,17 @@ impl Operate for MemoryStore {
         tx.commit();
         appended.wake();
         Ok(appended.ids().to_vec())
+    }
+
+    async fn append_once(&self, events: &[Event]) -> Result<Vec<String>, StoreError> {
+        let mut tx = self.begin();
+        let mut ids = Vec::new();
+        for event in events {
+            let appended = Outbox::append_once(self, &mut tx, &once_key(&event.id), event).await?;
+            ids.extend_from_slice(appended.ids());
+        }
+        tx.commit();
+        Ok(ids)
     }
 
     async fn register(&self, routes: &[RouteSpec]) -> Result<Vec<String>, StoreError> {

@@ -149,6 +149,7 @@ impl Store for MemoryStore {
     }
 
     async fn source(&self, relay: &RelayIdentity, route: &RouteSpec) -> Result<Arc<dyn Source>, StoreError> {
+        route.refuse_consumer(self.name())?;
         let (now, elapsed) = (self.now(), self.inner.clock.elapsed());
         self.lock().join(relay, route, now, elapsed)?;
         Ok(Arc::new(MemorySource::new(self.clone(), relay.clone(), route.clone())))

@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use postroom_admin::{Answer, Execute, Fault as Carried, Job};
 use postroom_adopted::mapping::TableName;
-use postroom_adopted::{Columns, Dialect, OpenTransaction, Rows, SqlExecutor, Statement};
+use postroom_adopted::{Catalogue, Columns, Dialect, OpenTransaction, Rows, SqlExecutor, Statement};
 use postroom_core::{StoreError, Timestamp};
 use sqlx::postgres::PgRow;
 use sqlx::{AssertSqlSafe, Executor as _, Row as _};
@@ -57,6 +57,10 @@ impl SqlExecutor for PostgresExecutor {
         let found = catalogue::columns(&self.db.callers, table).await;
         let found = found.map_err(|fault| fault.at("open", &self.db.place))?;
         Ok(found.map(|(table, columns, _)| (table, columns)))
+    }
+
+    async fn catalogue(&self, table: &TableName) -> Result<Catalogue, StoreError> {
+        catalogue::read(&self.db.callers, table).await
     }
 
     async fn script(&self, operation: &'static str, script: String) -> Result<(), StoreError> {

@@ -238,6 +238,7 @@ impl Store for PostgresStore {
     }
 
     async fn source(&self, relay: &RelayIdentity, route: &RouteSpec) -> Result<Arc<dyn Source>, StoreError> {
+        route.refuse_consumer(self.name())?;
         self.inner.check_migrated("open")?;
         self.inner.db.serve();
         routes::join(&self.inner, relay, route).await?;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use postroom_admin::{Answer, Job};
 use postroom_adopted::mapping::{Name, TableName};
-use postroom_adopted::{Columns, Dialect, OpenTransaction, Rows, SqlExecutor, Statement};
+use postroom_adopted::{Catalogue, Columns, Dialect, OpenTransaction, Rows, SqlExecutor, Statement};
 use postroom_core::{StoreError, StoreErrorKind, Timestamp};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, Executor as _, Row as _, SqliteConnection};
@@ -57,6 +57,10 @@ impl SqlExecutor for SqliteExecutor {
             columns.add(Name::new(text(0)), &text(1), text(2) == "yes");
         }
         Ok((!found.is_empty()).then(|| (TableName { schema: None, table: table.table.clone() }, columns)))
+    }
+
+    async fn catalogue(&self, table: &TableName) -> Result<Catalogue, StoreError> {
+        catalogue::read(&self.db.pool, table).await
     }
 
     async fn script(&self, operation: &'static str, script: String) -> Result<(), StoreError> {

@@ -127,6 +127,7 @@ impl Store for SqliteStore {
     }
 
     async fn source(&self, relay: &RelayIdentity, route: &RouteSpec) -> Result<Arc<dyn Source>, StoreError> {
+        route.refuse_consumer(self.name())?;
         self.inner.db.serve();
         routes::join(&self.inner, relay, route).await?;
         Ok(Arc::new(SqliteSource::new(Arc::clone(&self.inner), relay.clone(), route.clone())))

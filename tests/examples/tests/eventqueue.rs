@@ -98,3 +98,11 @@ fn the_old_manager_goes_on_with_what_the_relay_has_left() {
     let errors = "select distinct errors->0->>'handler', errors->0->>'error' from event_log where errors <> '[]'";
     assert_eq!(eventqueue.system.query(errors), ["stock only 50 pieces are left"]);
 }
+
+#[test]
+fn an_event_that_no_handler_of_the_shop_handles_completes() {
+    let mut eventqueue = at_rest();
+    eventqueue.system.script("insert into event_queue (event_type, payload) values ('ShopPainted', '{}')");
+    eventqueue.start("relay");
+    eventqueue.until_rows(LOG, &["COMPLETED 1 1"]);
+}

@@ -108,3 +108,44 @@ fn the_old_dispatcher_goes_on_with_what_the_relay_has_left() {
     );
     m4.until_rows("select count(*), count(distinct event_id) from dead_letter_events", &["2 2"]);
 }
+
+#[test]
+fn an_event_that_no_handler_has_subscribed_is_sent() {
+    let mut m4 = at_rest();
+    m4.system.script(
+        "insert into event_outbox (id, event_id, event_type, payload) \
+         values ('e-1', 'e-1', 'StationPainted', '{\"event_id\": \"e-1\", \"occurred_at\": \"2026-01-02T03:04:05Z\", \"payload\": {}}')",
+    );
+    m4.start("relay");
+    m4.until_rows(STATUSES, &["StationPainted sent 1"]);
+    assert_eq!(m4.system.query("select count(*) from dead_letter_events"), ["0"]);
+}
+
+#[test]
+fn the_correlation_id_of_a_context_is_that_of_all_that_follows_from_an_event() {
+    let mut m4 = at_rest();
+    insert(&m4, &[1], "pending");
+    m4.system
+        .script("update event_outbox set payload = jsonb_set(payload, '{correlation_id}', '\"reading-7\"'::jsonb)");
+    m4.start("relay");
+    m4.until_rows(STATUSES, &["SettlementCalculated sent 1", "StatisticCalculated sent 1"]);
+    let correlations = "select distinct payload->>'correlation_id' from event_outbox";
+    assert_eq!(
+        m4.system.query(correlations),
+        ["reading-7"],
+        "of the statistic, and of the settlement that its handler appends"
+    );
+}
+
+#[test]
+fn the_database_of_an_example_is_made_once_however_often_its_servers_are_asked_for() {
+    let m4 = m4();
+    let url = m4.system.url();
+    let (server, _) = url.rsplit_once('/').unwrap();
+    let name = postroom_testbed::unique_name("twice");
+    let (_, address) = server.rsplit_once('@').unwrap();
+    for _ in 0..2 {
+        m4.sh(&format!("make --silent database NAME={name} POSTGRES_AT={address}"));
+    }
+    m4.sh(&format!("psql --quiet --command 'drop database {name}' {server}/postgres"));
+}

@@ -230,6 +230,31 @@ fn with_functions() -> System {
     system
 }
 
+/// The functions as they stand in `preset show eventqueue --ddl`; `POSTROOM_WRITE_DOCS=1` writes them.
+#[test]
+fn the_ddl_of_the_preset_has_the_functions_that_a_migration_makes() {
+    let system = System::bare("eventqueue").handler("EVENTQUEUE");
+    let ddl = system.ok(&["preset", "show", "eventqueue", "--ddl"]);
+    system.script(ddl.split("-- Functions").next().unwrap());
+    let plan = system.ok(&["store", "migrate", "plan"]);
+    let (_, functions) = plan.split_once("-- Functions of public.event_queue (store main).\n").unwrap();
+    let (functions, _) = functions.split_once("\ninsert into").unwrap();
+    let head = "-- Functions for programs that share the table. They read tables of Postroom's own, which `postroom store migrate up` or the\n\
+                -- first relay makes; either also makes these functions.\n\ncreate schema if not exists postroom;\n\n";
+    let expected = format!("{head}{}\n", functions.trim());
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../presets/eventqueue.functions.sql");
+    if std::env::var_os("POSTROOM_WRITE_DOCS").is_some() {
+        std::fs::write(file, &expected).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(file).unwrap(), expected);
+    // By hand, before the first migration, which finds nothing in its way.
+    let system = eventqueue();
+    assert_eq!(system.query("select id, status from postroom.publish('OrderPlaced', '{}')"), ["1 PENDING"]);
+    system.ok(&["store", "migrate", "up"]);
+    assert_eq!(system.query("select id, attempts from postroom.poll()"), ["1 1"]);
+    assert_eq!(system.query("select postroom.finalize(1)"), ["t"]);
+}
+
 #[test]
 fn publish_poll_and_finalize_are_functions_of_the_database_for_programs_in_any_language() {
     let system = with_functions();

@@ -279,6 +279,10 @@ fn on_sqlite_the_same_tables_and_the_same_replay_work() {
     sql("insert into event_outbox (id, event_id, event_type, payload, created_at) \
          values ('row-e-3', 'e-3', 'StatisticCalculated', '{\"payload\": {}}', '2026-03-04T05:06:07.5+02:00')");
     world.ok(&["relay", "run", "--drain"]);
+    assert_eq!(
+        sql("select event_id || ' ' || consumer_name from processed_events order by 1"),
+        ["e-1 m4", "e-2 m4", "e-3 m4"]
+    );
     let lines = std::fs::read_to_string(world.path("received")).unwrap();
     let received: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(received[2]["envelope"], received[0]["envelope"], "the same event again");

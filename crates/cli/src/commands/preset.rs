@@ -20,7 +20,7 @@ pub(crate) enum PresetCommand {
     Show {
         /// Name of the preset
         name: String,
-        /// Print the SQL of the preset's tables instead
+        /// Print the SQL of the preset's tables and functions instead
         #[arg(long)]
         ddl: bool,
     },

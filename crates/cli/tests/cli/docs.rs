@@ -184,6 +184,7 @@ fn the_commands_of_the_page_of_the_api_work() {
     crate::http::until(&address, "/readyz", "moving", |answer| answer.status == 200);
     reader.follow(&commands.block().replace("127.0.0.1:7480", &address).replace("curl -s", "curl -sf"));
     assert!(reader.shell("postroom status").contains("paused"));
+    reader.follow(&commands.block().replace("127.0.0.1:7480", &address).replace("curl -s", "curl -sf"));
     reader.end_relay();
 }
 

@@ -207,6 +207,12 @@ static ROUTE: &[Key] = &[
     optional("rate", Kind::Rate, r#""50/s""#, "Maximum rate of deliveries; no limit by default."),
     table("breaker", BREAKER, "Circuit breaker, which pauses deliveries while the destination is down."),
     optional(
+        "consumer",
+        Kind::AnyText,
+        r#""billing""#,
+        "For exec and pull, from an adopted table with `mapping.inbox`: consumer as which delivered events are recorded there; an event that is recorded counts as delivered.",
+    ),
+    optional(
         "allow_discard",
         Kind::Flag,
         "false",

@@ -5,6 +5,7 @@
 //! [`postroom_settings`]'s.
 
 mod alias;
+mod consumer;
 #[cfg(feature = "contracts")]
 mod contract;
 mod definition;

@@ -13,15 +13,21 @@ pub struct Preset {
     pub name: &'static str,
     /// The file, to be copied and changed.
     pub text: &'static str,
+    /// SQL of the functions through which programs share its table, as `store migrate up` makes them; empty when it has none.
+    functions: &'static str,
 }
 
 /// All of them, in the order they are listed.
 pub static PRESETS: &[Preset] = &[
-    Preset { name: "m4", text: include_str!("../../presets/m4.toml") },
-    Preset { name: "corebilling", text: include_str!("../../presets/corebilling.toml") },
-    Preset { name: "payments", text: include_str!("../../presets/payments.toml") },
-    Preset { name: "eventqueue", text: include_str!("../../presets/eventqueue.toml") },
-    Preset { name: "holdco", text: include_str!("../../presets/holdco.toml") },
+    Preset { name: "m4", text: include_str!("../../presets/m4.toml"), functions: "" },
+    Preset { name: "corebilling", text: include_str!("../../presets/corebilling.toml"), functions: "" },
+    Preset { name: "payments", text: include_str!("../../presets/payments.toml"), functions: "" },
+    Preset {
+        name: "eventqueue",
+        text: include_str!("../../presets/eventqueue.toml"),
+        functions: include_str!("../../presets/eventqueue.functions.sql"),
+    },
+    Preset { name: "holdco", text: include_str!("../../presets/holdco.toml"), functions: "" },
 ];
 
 impl Preset {
@@ -30,12 +36,13 @@ impl Preset {
         PRESETS.iter().find(|preset| preset.name == name)
     }
 
-    /// The SQL that makes its tables; empty when it has none.
+    /// The SQL that makes its tables and functions; empty when it has none.
     pub fn ddl(&self) -> String {
         let at = ["store", "main", "mapping", "create", "sql"];
         let file = self.text.parse::<toml::Table>().map(toml::Value::Table).ok();
         let sql = file.and_then(|file| at.iter().try_fold(file, |value, name| value.get(name).cloned()));
-        sql.as_ref().and_then(toml::Value::as_str).unwrap_or_default().trim().to_owned()
+        let tables = sql.as_ref().and_then(toml::Value::as_str).unwrap_or_default();
+        format!("{}\n\n{}", tables.trim(), self.functions).trim().to_owned()
     }
 
     /// Returns the first line of its file, which describes it.

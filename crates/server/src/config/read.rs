@@ -35,6 +35,7 @@ pub(super) fn config(
     read.claims(&stores, section("relay").duration("lease"), tree);
     #[cfg(feature = "adopted")]
     read.adopted(&stores, &routes, tree.get("route").and_then(Node::list).unwrap_or_default());
+    read.consumers(&stores, &routes, tree.get("route").and_then(Node::list).unwrap_or_default());
     read.together(tree, &mut routes);
     // For its problems only: a route brings its own part in.
     read.retry(Some(section("retry")), &empty);

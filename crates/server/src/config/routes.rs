@@ -58,7 +58,7 @@ impl Read<'_> {
                     format!("`cloudevents-binary` needs headers, and route `{name}` goes where there are none");
                 self.problems.at(&node.place, message, Some("choose cloudevents-structured, raw or fields".to_owned()));
             }
-            let definition = definition(table, &target);
+            let definition = RouteSpec { consumer: self.consumer(name, table, &target), ..definition(table, &target) };
             let start_is_explicit = table.get("start").is_some_and(|node| !node.is_default());
             let rate = table.text("rate").and_then(|text| parse_rate(text).ok());
             let allow_discard = table.flag("allow_discard");
@@ -221,5 +221,6 @@ fn definition(table: &Table, target: &Target) -> RouteSpec {
         to: target.describe(),
         on_failure: if table.text("on_failure") == Some("skip") { OnFailure::Skip } else { OnFailure::Block },
         on_dead: if table.text("on_dead") == Some("hold") { OnDead::Hold } else { OnDead::Continue },
+        consumer: None,
     }
 }

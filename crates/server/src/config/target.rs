@@ -32,6 +32,11 @@ impl Target {
         transports::discards(self.kind)
     }
 
+    /// Whether the answer to an event is that of a handler that has done its work.
+    pub(super) fn has_handlers(&self) -> bool {
+        transports::has_handlers(self.kind)
+    }
+
     /// Whether messages have headers there.
     pub(super) fn has_headers(&self) -> bool {
         self.kind.headers

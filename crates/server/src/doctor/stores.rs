@@ -28,9 +28,11 @@ async fn used(store: &StoreConfig, config: &Config) -> Vec<Diagnostic> {
         Err(error) if error.is_transient() => return vec![refusal(error)],
         Err(error) => return unusable(store, error).await,
     };
+    let mut of_store = config.routes.iter().filter(|route| route.stores.contains(&store.name));
+    let consumer = of_store.find_map(|route| route.definition.consumer.as_deref());
     let (database, table, fleet) = tokio::join!(
         stores::diagnose_database(&looked_at),
-        stores::diagnose_table(&looked_at, config.limits),
+        stores::diagnose_table(&looked_at, config.limits, consumer),
         fleet(&open, store, config),
     );
     let mut found = vec![answers(store)];

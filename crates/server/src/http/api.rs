@@ -1,6 +1,7 @@
 //! What the API answers, by what is asked.
 
 pub(super) mod act;
+pub(super) mod append;
 pub(super) mod live;
 pub(super) mod look;
 pub(super) mod pull;

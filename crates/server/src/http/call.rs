@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::Json;
+use axum::body::Bytes;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use postroom_admin::view::RouteDetail;
@@ -27,6 +28,8 @@ pub(crate) struct Call {
     /// What the endpoint asks of those who call it.
     pub(super) role: Role,
     pub(super) given: Given,
+    /// As it was sent, for endpoints whose body is not an object of parameters.
+    pub(super) body: Bytes,
     /// As it was asked, for the next page.
     pub(super) path: String,
     pub(super) query: String,
@@ -49,22 +52,27 @@ impl Call {
         self.caller.may(self.role, &store.name)
     }
 
-    /// The admin of the store that is meant: the one named, or the only one.
-    pub(super) async fn admin(&self) -> Result<Arc<dyn Admin>, Problem> {
-        let config = self.config();
+    /// The store that is meant: the one named, or the only one.
+    pub(super) fn store<'c>(&self, config: &'c Config) -> Result<&'c StoreConfig, Problem> {
         let visible: Vec<&StoreConfig> = config.stores.iter().filter(|store| self.sees(store)).collect();
-        let store = match (self.given.text("store"), visible.as_slice()) {
-            (None, [only]) => only,
+        match (self.given.text("store"), visible.as_slice()) {
+            (None, [only]) => Ok(only),
             (Some(name), stores) => stores
                 .iter()
                 .find(|store| store.name == name)
-                .ok_or_else(|| Problem::no_such("store", name, "store"))?,
+                .copied()
+                .ok_or_else(|| Problem::no_such("store", name, "store")),
             (None, several) => {
                 let names: Vec<&str> = several.iter().map(|store| store.name.as_str()).collect();
-                return Err(Problem::parameter("store", "is missing", &format!("one of {}", names.join(", "))));
+                Err(Problem::parameter("store", "is missing", &format!("one of {}", names.join(", "))))
             }
-        };
-        Ok(self.site.monitor.admin_stores.admin(store).await?)
+        }
+    }
+
+    /// The admin of that store.
+    pub(super) async fn admin(&self) -> Result<Arc<dyn Admin>, Problem> {
+        let config = self.config();
+        Ok(self.site.monitor.admin_stores.admin(self.store(&config)?).await?)
     }
 
     /// The caller, as the audit names them.

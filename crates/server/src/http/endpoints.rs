@@ -4,9 +4,9 @@ use axum::response::Response;
 use futures_util::future::BoxFuture;
 use postroom_admin::Role;
 
-use super::api::{act, live, look, pull, replay};
+use super::api::{act, append, live, look, pull, replay};
 use super::call::Call;
-use super::params::{Kind, Param, body, must, path, query};
+use super::params::{Kind, Param, body, must, path, query, whole_body};
 use super::problem::Problem;
 
 /// Function that answers a request.
@@ -93,6 +93,8 @@ pub(super) const ALL: Param =
     body("all", Kind::Flag, "select every delivery; required if neither ids nor filters are given");
 const IDS: Param = body("ids", Kind::Texts, "ids of the events");
 const RATE: Param = body("rate", Kind::Rate, "maximum deliveries per second, for instance `50/s`; no limit by default");
+
+const EVENTS: Param = whole_body("events", Kind::Events, "the event, or a list of events");
 
 /// Parameters that select events and confirm the action, with further ones of an endpoint.
 macro_rules! selecting {
@@ -257,6 +259,13 @@ pub(crate) static ENDPOINTS: &[Endpoint] = &[
         &[STORE, TYPE, KEY, AGGREGATE, TENANT, FROM, TO, LIMIT, CURSOR],
         Pages("EventRow"),
         handler!(look::events),
+    ),
+    post(
+        "/events",
+        "Appends an event, or a list of up to 1,000 events in one transaction. An event with an `id` is appended once, however often it is sent.",
+        &[STORE, EVENTS],
+        Made("Appended"),
+        handler!(append::append),
     ),
     get(
         "/events/live",

@@ -75,6 +75,10 @@ fn operation(endpoint: &Endpoint) -> Value {
         operation["requestBody"] =
             json!({ "required": required, "content": { "application/json": { "schema": schema } } });
     }
+    if let Some(whole) = of(At::WholeBody).next() {
+        operation["requestBody"] = json!({ "required": true, "description": whole.about,
+            "content": { "application/json": { "schema": schema(whole.kind) } } });
+    }
     if endpoint.verb != Verb::Get
         && let Some(list) = operation["parameters"].as_array_mut()
     {
@@ -122,6 +126,10 @@ fn schema(kind: Kind) -> Value {
         Kind::Place(_) => text("^\\[.*\\]$"),
         Kind::Texts => json!({ "type": "array", "maxItems": 1000, "items": { "type": "string", "maxLength": 1024 } }),
         Kind::Objects => json!({ "type": "array", "maxItems": 1000, "items": { "type": "object" } }),
+        Kind::Events => {
+            let event = json!({ "$ref": "#/components/schemas/NewEvent" });
+            json!({ "oneOf": [event, { "type": "array", "minItems": 1, "maxItems": 1000, "items": event }] })
+        }
     }
 }
 
@@ -184,6 +192,13 @@ fn schemas() -> Map<String, Value> {
         json!({ "type": "object", "properties": fields, "required": names })
     };
     for (name, schema) in [
+        ("NewEvent", new_event()),
+        (
+            "Appended",
+            object(
+                json!({ "events": { "type": "array", "items": object(json!({ "id": text(), "appended": { "type": "boolean" } })) } }),
+            ),
+        ),
         ("Setting", object(json!({ "key": text(), "value": text(), "origin": text() }))),
         ("Switched", object(json!({ "route": text(), "state": text(), "changed": { "type": "boolean" } }))),
         ("Unblocked", object(json!({ "route": text(), "key": text(), "unblocked": number() }))),
@@ -210,6 +225,33 @@ fn schemas() -> Map<String, Value> {
         schemas.insert(name.to_owned(), schema);
     }
     schemas
+}
+
+/// An event as it is sent; see [`crate::event_json`].
+fn new_event() -> Value {
+    let text = |about: &str| json!({ "type": "string", "description": about });
+    let time = |about: &str| json!({ "type": "string", "format": "date-time", "description": about });
+    json!({
+        "type": "object",
+        "required": ["type"],
+        "additionalProperties": false,
+        "properties": {
+            "type": text("event type, for instance `order.placed`"),
+            "key": text("ordering key: events with the same key are delivered in order"),
+            "payload": { "description": "payload, any JSON; kept byte for byte" },
+            "id": text("id of the event, under which it is appended once; a new id by default"),
+            "aggregate_type": text("kind of entity that the event is about"),
+            "aggregate_id": text("entity that the event is about; also the key, unless there is one"),
+            "tenant": text("tenant"),
+            "headers": { "type": "object", "additionalProperties": { "type": "string" }, "description": "headers that are delivered with the event" },
+            "attributes": { "type": "object", "description": "attributes of the event" },
+            "correlation_id": text("id of the chain of events; by default the id of the event"),
+            "causation_id": text("id of the event that caused this one"),
+            "schema_version": { "type": "integer", "default": 1, "description": "version of the payload's schema" },
+            "occurred_at": time("time of occurrence; now by default"),
+            "available_at": time("time before which the event is not delivered"),
+        },
+    })
 }
 
 /// The endpoints as a page lists them.

@@ -34,6 +34,8 @@ pub(crate) enum At {
     Path,
     Query,
     Body,
+    /// The body itself, which the endpoint reads.
+    WholeBody,
 }
 
 /// Type of a parameter.
@@ -62,6 +64,8 @@ pub(crate) enum Kind {
     Texts,
     /// List of objects, which the endpoint checks itself.
     Objects,
+    /// One event, or a list of events, which the endpoint checks itself.
+    Events,
 }
 
 pub(crate) const fn path(name: &'static str, about: &'static str) -> Param {
@@ -74,6 +78,10 @@ pub(crate) const fn query(name: &'static str, kind: Kind, about: &'static str) -
 
 pub(crate) const fn body(name: &'static str, kind: Kind, about: &'static str) -> Param {
     Param { name, at: At::Body, kind, must: false, about }
+}
+
+pub(crate) const fn whole_body(name: &'static str, kind: Kind, about: &'static str) -> Param {
+    Param { name, at: At::WholeBody, kind, must: true, about }
 }
 
 pub(crate) const fn must(param: Param) -> Param {
@@ -99,11 +107,14 @@ impl Given {
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             given.put(params, At::Query, &name, Value::String(value.into_owned()))?;
         }
-        for (name, value) in object(body)? {
-            given.put(params, At::Body, &name, value)?;
+        let is_whole = |param: &Param| param.at == At::WholeBody;
+        if !params.iter().any(is_whole) {
+            for (name, value) in object(body)? {
+                given.put(params, At::Body, &name, value)?;
+            }
         }
         given.check_selection(params)?;
-        match params.iter().find(|param| param.must && !given.0.contains_key(param.name)) {
+        match params.iter().find(|param| param.must && !is_whole(param) && !given.0.contains_key(param.name)) {
             Some(missing) => Err(Problem::parameter(missing.name, "is missing", missing.about)),
             None => Ok(given),
         }

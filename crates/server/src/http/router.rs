@@ -13,13 +13,14 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodFilter, get, on};
 use postroom_admin::Role;
+use postroom_core::HEADER_BYTES_MAX;
 use tokio::time::timeout;
 
 use super::call::Call;
 use super::endpoints::{ENDPOINTS, Endpoint, Repeat, Verb};
 use super::hidden::hide_in;
 use super::idempotency::Write;
-use super::params::Given;
+use super::params::{At, Given};
 use super::problem::{self, Problem, Refused};
 use super::refusals::Peer;
 use super::{Site, openapi, operations};
@@ -82,7 +83,7 @@ async fn answered(site: Arc<Site>, endpoint: &'static Endpoint, request: Request
     let caller = site.guard.admit(&parts.headers, endpoint.role, &site.monitor.admin_stores).await?;
     let path = path_of(&mut parts).await?;
     let query = parts.uri.query().unwrap_or_default().to_owned();
-    let body = read(&parts.headers, body).await?;
+    let body = read(&parts.headers, body, body_bytes_max(&site, endpoint)).await?;
     let mut given = Given::read(endpoint.params, &path, &query, &body)?;
     given.limit_to(&caller.scope, endpoint.params)?;
     let write = match endpoint.repeat {
@@ -91,7 +92,7 @@ async fn answered(site: Arc<Site>, endpoint: &'static Endpoint, request: Request
     };
     let page = parts.uri.path().to_owned();
     let sees_words = caller.sees_words();
-    let call = Call { site: Arc::clone(&site), caller, role: endpoint.role, given, path: page, query };
+    let call = Call { site: Arc::clone(&site), caller, role: endpoint.role, given, body, path: page, query };
     let work = within((endpoint.handler)(call));
     let mut response = match write {
         None if endpoint.role == Role::Viewer && !sees_words => hide_in(work.await?).await,
@@ -123,17 +124,26 @@ async fn path_of(parts: &mut Parts) -> Result<Vec<(String, String)>, Problem> {
     Ok(path.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
 }
 
+/// Largest body of a request; one with events has room for the largest of them.
+fn body_bytes_max(site: &Site, endpoint: &Endpoint) -> usize {
+    if endpoint.params.iter().all(|param| param.at != At::WholeBody) {
+        return BODY_BYTES_MAX;
+    }
+    let payload = site.monitor.admin_stores.config().limits.payload_bytes_max;
+    BODY_BYTES_MAX.max(payload.saturating_add(8 * HEADER_BYTES_MAX))
+}
+
 /// The whole body, if it is of a kind and a size that may be.
-async fn read(headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
+async fn read(headers: &HeaderMap, body: Body, bytes_max: usize) -> Result<Bytes, Problem> {
     let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     let too_large = || {
-        let detail = format!("the body is larger than {BODY_BYTES_MAX} bytes");
+        let detail = format!("the body is larger than {bytes_max} bytes");
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "http.too_large", detail)
     };
-    if length.is_some_and(|length| length > BODY_BYTES_MAX as u64) {
+    if length.is_some_and(|length| length > bytes_max as u64) {
         return Err(too_large());
     }
-    let body = timeout(BODY_WITHIN, to_bytes(body, BODY_BYTES_MAX)).await.map_err(|_| {
+    let body = timeout(BODY_WITHIN, to_bytes(body, bytes_max)).await.map_err(|_| {
         let detail = format!("the body did not arrive within {} s", BODY_WITHIN.as_secs());
         Problem::new(StatusCode::REQUEST_TIMEOUT, "http.slow_body", detail)
     })?;

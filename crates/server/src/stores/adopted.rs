@@ -34,8 +34,10 @@ pub(super) async fn diagnose(
     store: &StoreConfig,
     mapping: &Mapping,
     limits: Limits,
+    consumer: Option<&str>,
 ) -> Result<Vec<Diagnostic>, StoreError> {
-    Adopted::open(options(store, mapping, limits, Migrate::Never), executor(store).await?).await?.diagnose().await
+    let adopted = Adopted::open(options(store, mapping, limits, Migrate::Never), executor(store).await?).await?;
+    adopted.diagnose(consumer).await
 }
 
 /// The table with its schema, and the number of its rows that are to be delivered.

@@ -60,6 +60,11 @@ pub(crate) fn discards(kind: &TransportKind) -> bool {
     [STDOUT.name, NOOP.name].contains(&kind.name)
 }
 
+/// Whether the answer to an event is that of a handler that has done its work, and not that of a broker.
+pub(crate) fn has_handlers(kind: &TransportKind) -> bool {
+    ["exec", "pull"].contains(&kind.name)
+}
+
 /// Keys of `to`.
 pub(crate) static TO: [Key; KINDS.len()] = {
     let mut keys = [NONE; KINDS.len()];

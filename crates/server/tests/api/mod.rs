@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "what is not as it should be fails the test")]
 
 mod answers;
+mod append;
 mod fuzz;
 mod once;
 mod roles;

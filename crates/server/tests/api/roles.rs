@@ -168,6 +168,7 @@ async fn a_token_reaches_no_further_than_its_scope() {
         (&of_route, "GET", "/api/v1/routes/mail", "", 403),
         (&of_route, "POST", "/api/v1/dead/discard", r#"{"route": "mail", "dry_run": true}"#, 403),
         (&of_route, "GET", "/api/v1/events", "", 403),
+        (&of_route, "POST", "/api/v1/events", r#"{"type": "order.placed"}"#, 403),
         (&of_route, "GET", "/api/v1/audit", "", 403),
         (&of_route, "GET", "/api/v1/verify", "", 403),
         (&of_other, "GET", "/api/v1/dead", "", 400),

@@ -101,15 +101,25 @@ impl Inspect for AdoptedAdmin {
     }
 }
 
-#[async_trait]
-impl Operate for AdoptedAdmin {
-    async fn append(&self, _: &[Event]) -> Result<Vec<String>, StoreError> {
+impl AdoptedAdmin {
+    fn written_by_its_application(&self) -> StoreError {
         let message = format!(
             "store {:?} is the adopted table {}, which its application writes",
             self.0.name, self.0.mapping_name
         );
-        Err(StoreError::new(StoreErrorKind::Invalid, "append", message)
-            .hint("insert a row as the application does, or append to a store with a log of its own"))
+        StoreError::new(StoreErrorKind::Invalid, "append", message)
+            .hint("insert a row as the application does, or append to a store with a log of its own")
+    }
+}
+
+#[async_trait]
+impl Operate for AdoptedAdmin {
+    async fn append(&self, _: &[Event]) -> Result<Vec<String>, StoreError> {
+        Err(self.written_by_its_application())
+    }
+
+    async fn append_once(&self, _: &[Event]) -> Result<Vec<String>, StoreError> {
+        Err(self.written_by_its_application())
     }
 
     async fn register(&self, routes: &[RouteSpec]) -> Result<Vec<String>, StoreError> {

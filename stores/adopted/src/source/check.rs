@@ -57,6 +57,9 @@ impl Shared {
         let settles = settles.into_iter().chain(&settle.retry).chain(lists.into_iter().flatten());
         let entering = self.inner.texts.entering.iter();
         let entering = entering.flat_map(|texts| texts.lock.iter().chain([&texts.enter, &texts.leave]));
+        if let Some(consumer) = &self.consumer {
+            all.extend([(&consumer.texts.processed, 1), (&consumer.texts.record, 6)]);
+        }
         all.extend(settles.chain(entering).map(|text| (text, 6)));
         all.extend(self.entries.iter().flat_map(Entries::texts));
         all

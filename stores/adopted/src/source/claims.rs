@@ -28,7 +28,7 @@ impl Shared {
         let more = !rows.is_empty() && rows.len() >= share.min(budget.rows - share);
         let (mut good, mut bad) = (Vec::with_capacity(rows.len()), Vec::new());
         for row in rows {
-            let Due { row, attempts, was, excused, event, .. } = Due::read(&self.inner.mapping, self.inner.limits, row);
+            let Due { row, attempts, was, excused, event, .. } = self.due(row);
             let fence: u32 = was.parse().unwrap_or_default();
             let excused = if faults::is(Fault::UntriedClaimsCount) { 0 } else { excused };
             let abandoned = fence.saturating_sub(1).saturating_sub(excused);
@@ -45,6 +45,11 @@ impl Shared {
         }
         if !bad.is_empty() {
             self.settle_unreadable(SHARED.term, bad).await?;
+        }
+        let mut processed = Sorted::default();
+        let good = self.unprocessed(good, &mut processed).await?;
+        if !processed.is_empty() {
+            self.write(SHARED.term, &processed).await?;
         }
         let mut state = self.state();
         let deliveries =

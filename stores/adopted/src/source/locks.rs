@@ -78,7 +78,7 @@ impl Shared {
         budget: Budget,
         sure: bool,
     ) -> Result<(Vec<Delivery>, bool), StoreError> {
-        let (inner, executor) = (&self.inner, &self.inner.executor);
+        let executor = &self.inner.executor;
         let (bound, out, held, rested) = {
             let state = self.state();
             (state.bound, state.out.len(), state.held.len(), state.pause.is_over())
@@ -109,7 +109,7 @@ impl Shared {
         let (rows, held) = held.run("take", read).await?;
         let (at_the_end, share_used) = (rows.len() < rest, !failed.is_empty() && failed.len() == share);
         let (mut good, mut verdicts, mut last) = (Vec::with_capacity(limit), Sorted::default(), None);
-        let due = |row| Due::read(&inner.mapping, inner.limits, row);
+        let due = |row| self.due(row);
         let fresh = rows.into_iter().map(due).inspect(|due| last = Some(due.cursor.clone()));
         for Due { row, attempts, event, .. } in failed.into_iter().map(due).chain(fresh) {
             // Nobody can change it while we hold its lock.
@@ -123,6 +123,7 @@ impl Shared {
                 }
             }
         }
+        let good = self.unprocessed(good, &mut verdicts).await?;
         let more = self.state().walk.came(from_the_front, last, at_the_end) || share_used;
         if good.is_empty() {
             // Nothing, or nothing that can be delivered.

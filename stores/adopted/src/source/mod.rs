@@ -3,11 +3,12 @@
 //! A further route has entries of its own for rows: `further`.
 //!
 //! `check` asks whether the mapping fits, `lease` decides whether the table is ours, `take` reads, `settle` writes; `row`
-//! makes events of rows. Where relays share the table, `claims` or `locks` say which rows are ours. What they share is
+//! makes events of rows. `consumer` keeps what was processed from the handler. Where relays share the table, `claims` or `locks` say which rows are ours. What they share is
 //! locked only for a moment, never while the database works: a slow take holds up neither settles nor the heartbeat.
 
 mod check;
 mod claims;
+mod consumer;
 mod further;
 mod lease;
 mod locks;
@@ -25,6 +26,7 @@ use postroom_core::{
     Settlement, Source, StoreError, Take, disabled_by,
 };
 
+pub(crate) use consumer::Consumer;
 pub(crate) use row::Due;
 
 use self::lease::Look;
@@ -55,6 +57,8 @@ struct Shared {
     takes: Takes,
     /// What a further route reads and writes instead of the table.
     entries: Option<Entries>,
+    /// The consumer whose inbox the relay keeps.
+    consumer: Option<Consumer>,
     state: Mutex<State>,
 }
 
@@ -159,13 +163,13 @@ impl DueScan {
 
 impl AdoptedSource {
     /// A source of a route that is registered and joined.
-    pub(crate) fn new(inner: Arc<Inner>, relay: RelayIdentity, route: RouteSpec) -> Self {
+    pub(crate) fn new(inner: Arc<Inner>, relay: RelayIdentity, route: RouteSpec, consumer: Option<Consumer>) -> Self {
         let (blocks, limits) = (route.on_failure == OnFailure::Block, inner.limits);
         let takes = Takes::new(&inner.mapping, &inner.writer(), limits, blocks);
         let further = inner.mapping.is_further(&route.name);
         let entries = further.then(|| Entries::new(&inner.mapping, &inner.writer(), limits, blocks));
         let state = State { shares: !inner.mapping.has_owner(), bound: BOUND, ..State::default() };
-        Self(Arc::new(Shared { inner, relay, route, takes, entries, state: Mutex::new(state) }))
+        Self(Arc::new(Shared { inner, relay, route, takes, entries, consumer, state: Mutex::new(state) }))
     }
 }
 

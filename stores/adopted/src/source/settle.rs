@@ -165,6 +165,9 @@ impl Shared {
         for text in &inner.texts.dead_letters {
             add(text, &sorted.dead);
         }
+        if let Some(consumer) = &self.consumer {
+            add(&consumer.texts.record, &sorted.done);
+        }
         for text in &texts.count {
             add(text, &sorted.done);
         }
@@ -219,12 +222,7 @@ impl Sorted {
     pub(super) fn add(&mut self, mapping: &Mapping, out: &PendingRow, settlement: &Settlement) {
         let took_ms = settlement.took.as_millis();
         match &settlement.verdict {
-            Verdict::Delivered(_) => {
-                self.done.push(json!({"id": out.row, "fence": fence(out)}));
-                if out.attempts > 0 || out.excused {
-                    self.clear.push(json!({"id": out.row}));
-                }
-            }
+            Verdict::Delivered(_) => self.delivered(out),
             Verdict::Retry { attempts, after, failure } => {
                 let after_ms = after.as_millis();
                 self.failed(&Failed { out, attempts: *attempts, after_ms, dead: None, failure, took_ms });
@@ -234,6 +232,13 @@ impl Sorted {
                 self.failed(&Failed { out, attempts: *attempts, after_ms: 0, dead, failure, took_ms });
             }
             Verdict::Returned => self.give_back(out),
+        }
+    }
+
+    pub(super) fn delivered(&mut self, out: &PendingRow) {
+        self.done.push(json!({"id": out.row, "fence": fence(out), "event_id": out.event_id}));
+        if out.attempts > 0 || out.excused {
+            self.clear.push(json!({"id": out.row}));
         }
     }
 

@@ -8,8 +8,10 @@ use postroom_core::faults::{self, Fault};
 use postroom_core::{Budget, Delivery, Event, Failure, LaneTerm, StoreError, Take};
 use serde_json::json;
 
+use super::consumer::ReadRow;
 use super::lease::Look;
 use super::row::{Due, Unreadable};
+use super::settle::Sorted;
 use super::{LANE, PendingRow, Shared, State};
 use crate::executor::{Row, Statement};
 use crate::mapping::Claim;
@@ -88,7 +90,7 @@ impl Shared {
         }
         let full = rows.len() >= budget.rows;
         let mut read = Read::new(budget, self.offers_unreadable());
-        let due = |row| Due::read(&self.inner.mapping, self.inner.limits, row);
+        let due = |row| self.due(row);
         let rows: Vec<Due> = rows.into_iter().map(due).collect();
         let crowded = full || rows.iter().map(Due::size).sum::<usize>() > budget.bytes;
         let (mut cursor, mut failed, mut cut) = (None, (0, 0), false);
@@ -119,6 +121,11 @@ impl Shared {
         let Read { readable, unreadable, .. } = read;
         if !unreadable.is_empty() {
             self.settle_unreadable(term, unreadable).await?;
+        }
+        let mut processed = Sorted::default();
+        let mut readable = self.unprocessed(readable, &mut processed).await?;
+        if !processed.is_empty() {
+            self.write(term, &processed).await?;
         }
         let mut state = self.state();
         let Some((deliveries, turned)) = self.deliver_read(&mut state, term, readable) else {
@@ -234,7 +241,7 @@ pub(super) struct Read {
     bytes: usize,
     pub(super) full: bool,
     offers_unreadable: bool,
-    pub(super) readable: Vec<(PendingRow, Result<Event, Unreadable>)>,
+    pub(super) readable: Vec<ReadRow>,
     pub(super) unreadable: Vec<(PendingRow, Failure)>,
 }
 

@@ -6,6 +6,7 @@ pub(crate) mod archive;
 mod assign;
 mod claim;
 pub(crate) mod columns;
+mod consumer;
 mod dead_letters;
 pub(crate) mod functions;
 pub(crate) mod further;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 use postroom_core::Limits;
 
 pub(crate) use claim::Claims;
+pub(crate) use consumer::ConsumerTexts;
 pub(crate) use settle::Settles;
 use settle::{meant, returned};
 pub(crate) use take::{READ_FIXED, Takes};

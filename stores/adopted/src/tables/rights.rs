@@ -7,13 +7,15 @@ use crate::mapping::{Mapping, Name, State, TableName};
 use crate::sql::literal;
 use crate::store::Inner;
 
-/// Refuses with the grants that are missing, if one is.
-pub(crate) async fn check(inner: &Inner) -> Result<(), StoreError> {
+/// Refuses with the grants that are missing, if one is; with those on the inbox if the route has a consumer.
+pub(crate) async fn check(inner: &Inner, has_consumer: bool) -> Result<(), StoreError> {
     if inner.executor.dialect() != Dialect::Postgres {
         return Ok(());
     }
     let mut grants = Vec::new();
-    for (table, rights) in needed(&inner.mapping) {
+    let inbox = inner.mapping.inbox.as_ref().filter(|_| has_consumer);
+    let inbox = inbox.map(|inbox| (&inbox.table, &["select", "insert"][..]));
+    for (table, rights) in needed(&inner.mapping).into_iter().chain(inbox) {
         let name = literal(&table.quoted());
         let missing = |right: &str| {
             let any = if right == "delete" {

@@ -291,6 +291,10 @@ impl LogBackend for PostgresLog {
         events::append(&self.0, events).await
     }
 
+    async fn append_once(&self, events: &[Event]) -> Result<Vec<String>, StoreError> {
+        events::append_once(&self.0, events).await
+    }
+
     async fn events(&self, which: &Selection, page: Page) -> Result<Vec<EventRow>, StoreError> {
         events::list(&self.0, which, page).await
     }

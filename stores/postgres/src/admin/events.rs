@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use postroom_admin::view::{Contents, EVENTS_COUNTED_MAX, EventRow, StoreRow};
-use postroom_admin::{Page, Selection};
+use postroom_admin::{Page, Selection, once_key};
 use postroom_core::{Event, Filter, Outbox as _, StoreError};
 use sqlx::postgres::PgRow;
 use sqlx::{Postgres, QueryBuilder, Row as _};
@@ -26,6 +26,17 @@ pub(super) async fn append(inner: &Arc<Inner>, events: &[Event]) -> Result<Vec<S
     let appended = store.append_many(&mut tx, events).await?;
     tx.commit().await?;
     Ok(appended.ids().to_vec())
+}
+
+pub(super) async fn append_once(inner: &Arc<Inner>, events: &[Event]) -> Result<Vec<String>, StoreError> {
+    let store = store::PostgresStore { inner: Arc::clone(inner) };
+    let mut tx = store.begin().await?;
+    let mut ids = Vec::new();
+    for event in events {
+        ids.extend_from_slice(store.append_once(&mut tx, &once_key(&event.id), event).await?.ids());
+    }
+    tx.commit().await?;
+    Ok(ids)
 }
 
 /// Reads the events of one page. Their numbers lie close together, so the index of each lane is walked from the first to the

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use postroom_admin::view::{Contents, EVENTS_COUNTED_MAX, EventRow, StoreRow};
-use postroom_admin::{Page, Selection};
+use postroom_admin::{Page, Selection, once_key};
 use postroom_core::{Event, StoreError};
 use sqlx::{QueryBuilder, Row, SqliteConnection};
 
@@ -29,6 +29,31 @@ pub(super) async fn append(inner: &Inner, events: &[Event]) -> Result<Vec<String
                     insert(conn, event, now).await?;
                 }
                 Ok(events.into_iter().map(|event| event.id).collect())
+            })
+        })
+        .await?;
+    inner.wake.wake();
+    Ok(ids)
+}
+
+pub(super) async fn append_once(inner: &Inner, events: &[Event]) -> Result<Vec<String>, StoreError> {
+    for event in events {
+        inner.check(event)?;
+    }
+    let (events, now) = (events.to_vec(), inner.now());
+    let ids = inner
+        .db
+        .write("append", move |conn| {
+            Box::pin(async move {
+                let mut ids = Vec::new();
+                for event in &events {
+                    let key = sqlx::query(include_str!("../sql/append_once.sql")).bind(once_key(&event.id)).bind(now);
+                    if key.execute(&mut *conn).await?.rows_affected() == 1 {
+                        insert(conn, event, now).await?;
+                        ids.push(event.id.clone());
+                    }
+                }
+                Ok(ids)
             })
         })
         .await?;

@@ -72,6 +72,20 @@ pub async fn the_admin_appends_in_one_transaction<H: StoreHarness>(s: &Bench<H>)
     assert_eq!(in_log(s).await, ["a-1", "a-2"]);
 }
 
+pub async fn the_admin_appends_each_id_once_where_that_is_asked_for<H: StoreHarness>(s: &Bench<H>) {
+    let admin = s.admin();
+    assert!(admin.append_once(&[event("a", 1), Event::new("")]).await.is_err());
+    assert!(in_log(s).await.is_empty(), "the id of a refused batch is not used up");
+    assert_eq!(admin.append_once(&events("a", 1..=2)).await.unwrap(), ["a-1", "a-2"]);
+    assert_eq!(admin.append_once(&events("a", 2..=3)).await.unwrap(), ["a-3"]);
+    assert!(admin.append_once(&events("a", 1..=3)).await.unwrap().is_empty());
+    // A word of the application's own is another one, also where it reads like an id.
+    let mut tx = s.harness.begin().await;
+    assert_eq!(s.store().append_once(&mut tx, "a-1", &event("b", 1)).await.unwrap().ids(), ["b-1"]);
+    s.harness.commit(tx).await;
+    assert_eq!(in_log(s).await, ["a-1", "a-2", "a-3", "b-1"]);
+}
+
 pub async fn an_append_with_a_word_used_before_does_nothing<H: StoreHarness>(s: &Bench<H>) {
     for (n, expected) in [(1, 1), (2, 0)] {
         let mut tx = s.harness.begin().await;

@@ -11,6 +11,7 @@ macro_rules! store_suite {
                 many_appended_events_keep_their_order
                 many_appended_events_are_all_there_or_none
                 the_admin_appends_in_one_transaction
+                the_admin_appends_each_id_once_where_that_is_asked_for
                 an_append_with_a_word_used_before_does_nothing
                 a_word_used_twice_in_one_transaction_counts_once
                 a_word_is_free_again_after_a_rollback

@@ -62,6 +62,10 @@ fn with_a_plain_nats_server_as_the_bus_who_listens_hears_the_events_and_the_log_
     });
     let checked = billing.run(&["config", "check", "--online"]);
     assert!(checked.stdout.contains("nats.core"), "{}{}", checked.stdout, checked.stderr);
+    let found = billing.run(&["doctor", "-o", "json"]);
+    for words in ["nats.core", "only who listens then gets them", "unless a lost event does no harm"] {
+        assert!(found.stdout.contains(words), "{words}: {}{}", found.stdout, found.stderr);
+    }
     billing.insert("01J-1", &json!({}));
     billing.work_until("it is dispatched", || billing.states() == ["01J-1 dispatched 0"]);
     let message = billing.wait(async { heard.next().await.unwrap() });

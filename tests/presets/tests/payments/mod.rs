@@ -8,4 +8,4 @@ mod failing;
 mod lag;
 mod publishing;
 mod variables;
-mod world;
+pub(crate) mod world;
