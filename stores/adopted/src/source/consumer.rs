@@ -7,7 +7,7 @@ use std::sync::Arc;
 use postroom_core::{Event, RouteSpec, StoreError, StoreErrorKind};
 use serde_json::json;
 
-use super::row::{Due, Unreadable};
+use super::row::{Due, Unreadable, unreadable};
 use super::settle::Sorted;
 use super::{PendingRow, Shared};
 use crate::executor::{Row, Statement};
@@ -49,7 +49,7 @@ impl Shared {
         let Some(consumer) = &self.consumer else { return due };
         let event = due.event.and_then(|event| match consumer.texts.check(&event.id) {
             Ok(()) => Ok(event),
-            Err(error) => Err(Unreadable { event: Box::new(event), why: error.to_string() }),
+            Err(error) => Err(Unreadable { event: Box::new(event), why: Box::new(unreadable(error.to_string())) }),
         });
         Due { event, ..due }
     }

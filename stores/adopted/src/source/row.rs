@@ -83,7 +83,7 @@ fn event(mapping: &Mapping, limits: Limits, next: impl FnMut() -> Option<String>
     }
 }
 
-fn unreadable(why: impl Into<String>) -> Failure {
+pub(super) fn unreadable(why: impl Into<String>) -> Failure {
     Failure::permanent("mapping.unreadable", why)
 }
 

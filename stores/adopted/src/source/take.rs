@@ -123,7 +123,7 @@ impl Shared {
             self.settle_unreadable(term, unreadable).await?;
         }
         let mut processed = Sorted::default();
-        let mut readable = self.unprocessed(readable, &mut processed).await?;
+        let readable = self.unprocessed(readable, &mut processed).await?;
         if !processed.is_empty() {
             self.write(term, &processed).await?;
         }
