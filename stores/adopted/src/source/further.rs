@@ -15,7 +15,7 @@ use crate::sql::further::Entries;
 use crate::store::clock;
 
 /// Rows that get an entry in one turn.
-const SEEN_MAX: usize = 2_000;
+const SEEN_MAX: usize = 10_000;
 /// A look at a backlog that takes longer than this is paid for with nine times its time without one.
 const CHEAP: Duration = Duration::from_millis(100);
 const PAUSE_TIMES: u32 = 9;

@@ -78,10 +78,11 @@ impl Entries {
     pub(crate) fn new(mapping: &Mapping, writer: &Writer<'_>, limits: Limits, blocks: bool) -> Self {
         let ours = ours(mapping, writer);
         let known = format!(
-            "not exists (select 1 from {} d where d.mapping = $1 and d.route = $4 and d.row_id = {} and d.event_id = {})",
+            "not exists (select 1 from {} d where d.mapping = $1 and d.route = $4 and d.row_id = {} and d.event_id = {}{})",
             writer.own("adopted_delivery"),
             row(mapping, writer),
-            event_id(mapping, writer)
+            event_id(mapping, writer),
+            one_by_one(writer)
         );
         let due = due_in_row(mapping, writer, &writer.now("$2"));
         let see = Entry {
@@ -195,6 +196,12 @@ fn copy(mapping: &Mapping, writer: &Writer<'_>, limits: Limits) -> String {
             format!("json_array({})", texts.join(", "))
         }
     }
+}
+
+/// Ends a subquery that is looked up row by row: made into a join, it would go by statistics, which know nothing of a table that
+/// was empty.
+fn one_by_one(writer: &Writer<'_>) -> &'static str {
+    if writer.dialect == Dialect::Postgres { " offset 0" } else { "" }
 }
 
 /// Values of a list, to be looked up one by one.
