@@ -33,6 +33,7 @@ mod direct {
     postroom_conformance::mapping_suite!(Harness<false>);
     postroom_conformance::mapping_suite!(locks Harness<false>);
     postroom_conformance::mapping_suite!(typed Harness<false>);
+    postroom_conformance::mapping_suite!(several Harness<false>);
 }
 
 mod through_pgbouncer {
@@ -40,6 +41,7 @@ mod through_pgbouncer {
     postroom_conformance::mapping_suite!(Harness<true>);
     postroom_conformance::mapping_suite!(locks Harness<true>);
     postroom_conformance::mapping_suite!(typed Harness<true>);
+    postroom_conformance::mapping_suite!(several Harness<true>; words Words);
 }
 
 #[tokio::test]

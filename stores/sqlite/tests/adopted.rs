@@ -28,6 +28,7 @@ impl MappingHarness for Harness {
 }
 
 postroom_conformance::mapping_suite!(Harness);
+postroom_conformance::mapping_suite!(several Harness);
 
 #[tokio::test]
 async fn a_native_log_and_an_adopted_table_share_the_operators_tables() {

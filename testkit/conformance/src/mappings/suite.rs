@@ -10,18 +10,6 @@ macro_rules! mapping_suite {
         $crate::mapping_suite!(@sample $harness; flag Flag);
         $crate::mapping_suite!(@sample $harness; presence Presence);
         $crate::mapping_suite!(@sample $harness; quoted Quoted);
-        // Of a route that has another beside it.
-        mod beside {
-            use super::*;
-            mod words {
-                use super::*;
-                $crate::mapping_suite!(@beside $harness; Words);
-            }
-            mod presence {
-                use super::*;
-                $crate::mapping_suite!(@beside $harness; Presence);
-            }
-        }
         // Of tables with a time for the next try.
         mod later {
             use super::*;
@@ -52,6 +40,49 @@ macro_rules! mapping_suite {
                     what_a_json_column_has_no_room_for_is_counted_beside_it
                 }
             );
+        }
+    };
+    // Of tables with several routes, and of a route that has another beside it.
+    (several $harness:ty) => {
+        $crate::mapping_suite!(several $harness; words Words, inside Inside, stamp Stamp, flag Flag, presence Presence, quoted Quoted);
+        mod beside {
+            use super::*;
+            mod words {
+                use super::*;
+                $crate::mapping_suite!(@beside $harness; Words);
+            }
+            mod presence {
+                use super::*;
+                $crate::mapping_suite!(@beside $harness; Presence);
+            }
+        }
+    };
+    (several $harness:ty; $($module:ident $sample:ident),*) => {
+        mod several {
+            use super::*;
+            $(mod $module {
+                use super::*;
+                $crate::mapping_suite!(@cases $harness; $sample;
+                    several {
+                        every_route_delivers_every_row_whichever_comes_first
+                        a_route_that_is_down_for_long_gets_everything_though_rows_are_gone
+                        the_first_route_that_is_down_for_long_holds_nobody_up
+                        a_failure_of_one_route_waits_with_its_tries_and_keeps_its_key_waiting_there_alone
+                        a_key_that_an_operator_lets_go_on_goes_on_where_he_says
+                        dead_letters_are_a_routes_own
+                        a_dead_letter_of_the_first_route_is_none_of_the_others
+                        a_replay_is_of_one_route_and_a_row_set_back_by_hand_of_all
+                        a_new_route_begins_where_it_says
+                        a_route_that_is_registered_while_rows_are_in_flight_gets_them
+                        another_relay_goes_on_with_both_routes
+                        a_settle_of_either_route_repeated_changes_nothing
+                        routes_that_settle_the_same_rows_at_once_leave_nothing_behind
+                        a_route_may_be_renamed_and_forgotten
+                        a_route_keeps_its_part
+                        what_is_left_of_rows_that_somebody_else_finished_is_swept_away
+                    }
+                );
+            })*
         }
     };
     // Of databases that lock rows.
@@ -163,24 +194,6 @@ macro_rules! mapping_suite {
                     a_dead_row_is_a_dead_letter_and_never_comes_again_by_itself
                     a_second_death_brings_the_letter_in_the_tables_own_table_up_to_date
                     a_row_that_holds_no_event_is_a_dead_letter_and_the_others_go_on
-                }
-                several {
-                    every_route_delivers_every_row_whichever_comes_first
-                    a_route_that_is_down_for_long_gets_everything_though_rows_are_gone
-                    the_first_route_that_is_down_for_long_holds_nobody_up
-                    a_failure_of_one_route_waits_with_its_tries_and_keeps_its_key_waiting_there_alone
-                    a_key_that_an_operator_lets_go_on_goes_on_where_he_says
-                    dead_letters_are_a_routes_own
-                    a_dead_letter_of_the_first_route_is_none_of_the_others
-                    a_replay_is_of_one_route_and_a_row_set_back_by_hand_of_all
-                    a_new_route_begins_where_it_says
-                    a_route_that_is_registered_while_rows_are_in_flight_gets_them
-                    another_relay_goes_on_with_both_routes
-                    a_settle_of_either_route_repeated_changes_nothing
-                    routes_that_settle_the_same_rows_at_once_leave_nothing_behind
-                    a_route_may_be_renamed_and_forgotten
-                    a_route_keeps_its_part
-                    what_is_left_of_rows_that_somebody_else_finished_is_swept_away
                 }
                 operating {
                     a_paused_route_hands_out_nothing_until_it_is_resumed
