@@ -210,7 +210,7 @@ static ROUTE: &[Key] = &[
         "consumer",
         Kind::AnyText,
         r#""billing""#,
-        "For exec and pull, from an adopted table with `mapping.inbox`: consumer as which delivered events are recorded there; an event that is recorded counts as delivered.",
+        "Consumer of an exec or pull route whose delivered events the relay records in `mapping.inbox`; recorded events are not handled again.",
     ),
     optional(
         "allow_discard",
