@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::Shared;
 use postroom_core::{Clock, RelayIdentity, Retention, Store, StoreError, StoreErrorKind};
+use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -177,6 +178,12 @@ impl MultiStoreRelay {
         let mut stores = BTreeMap::new();
         let mut epochs: BTreeMap<String, OwnershipEpoch> = BTreeMap::new();
         let mut outages: BTreeMap<String, StoreOutage> = BTreeMap::new();
+        let mut routes_of: BTreeMap<String, usize> = BTreeMap::new();
+        for route in &self.routes {
+            *routes_of.entry(route.store_name.clone()).or_default() += 1;
+        }
+        let registered: BTreeMap<String, Arc<Barrier>> =
+            routes_of.into_iter().map(|(store, routes)| (store, Arc::new(Barrier::new(routes)))).collect();
         for mut route in self.routes {
             let store: Shared<_> = route.store.shared();
             route.store = Box::pin(store.clone());
@@ -190,6 +197,7 @@ impl MultiStoreRelay {
                 bound,
                 ownership_view: epochs.entry(route.store_name.clone()).or_default().view(),
                 outage: outages.entry(route.store_name.clone()).or_default().clone(),
+                registered: registered[&route.store_name].clone(),
                 rng: self.rng.fork(),
             };
             let names = (route.store_name.clone(), route.route.spec.name.clone());

@@ -163,7 +163,10 @@ impl World {
         let log = File::options().create(true).append(true).open(self.path(&format!("{name}.log"))).unwrap();
         let mut command = self.command(&["relay", "run"]);
         // Which lanes were lost says how many deliveries may be repeated.
-        command.env("RUST_LOG", "info,sqlx=warn,async_nats=off,postroom_relay::lanes=debug");
+        let lanes = ("RUST_LOG", "info,sqlx=warn,async_nats=off,postroom_relay::lanes=debug");
+        if !command.get_envs().any(|(name, _)| name == lanes.0) {
+            command.env(lanes.0, lanes.1);
+        }
         command.env("POSTROOM_NAME", name).stdout(Stdio::null()).stderr(log);
         Running::start(command)
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use postroom_core::{Clock, OnDead, RelayIdentity, RouteSpec, Source, Store, StoreError};
-use tokio::sync::mpsc;
+use tokio::sync::{Barrier, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::context::RouteContext;
@@ -38,6 +38,8 @@ pub(crate) struct Surroundings {
     pub(crate) bound: usize,
     pub(crate) ownership_view: OwnershipView,
     pub(crate) outage: StoreOutage,
+    /// Where the routes of a store wait until all of them are registered: what one of them finishes, a new one may not see any more.
+    pub(crate) registered: Arc<Barrier>,
     pub(crate) rng: fastrand::Rng,
 }
 
@@ -51,6 +53,11 @@ pub(crate) async fn serve(served: StoreRoute, around: Surroundings, stop: Cancel
         () = stop.cancelled() => return Ok(()),
     };
     let Some(source) = open(store, &definition, &around, &stop).await? else { return Ok(()) };
+    tokio::select! {
+        _ = around.registered.wait() => {}
+        // What is open is released by the engine.
+        () = stop.cancelled() => {}
+    }
     source.bound(around.bound);
     let mut capabilities = transport.capabilities();
     // What is behind a dead event that holds its key must not be on its way already.

@@ -9,7 +9,7 @@ use postroom_admin::Operate;
 use postroom_conformance::changed;
 use postroom_core::{
     Budget, Event, Failure, Lease, Maintenance, Notified, Ownership, Receipt, RelayIdentity, Retain, RouteHealth,
-    RouteSpec, Schema, Settlement, Source, Store, StoreError, StoreErrorKind, Take,
+    RouteSpec, Schema, Settlement, Source, StartFrom, Store, StoreError, StoreErrorKind, Take,
 };
 use postroom_memory::{MemoryOptions, MemoryStore};
 use postroom_relay::{MultiStoreRelay, NoObserver, Observer, Route, RouteObserver, StoreRoute};
@@ -36,6 +36,8 @@ struct Knobs {
     /// Every take says that the route stands still for a reason of its store's.
     halted: AtomicBool,
     handed: AtomicUsize,
+    /// The route `late` cannot be registered yet.
+    late_is_closed: AtomicBool,
 }
 
 impl Line {
@@ -54,6 +56,9 @@ impl Store for LineStore {
         Store::name(&self.0)
     }
     async fn source(&self, relay: &RelayIdentity, route: &RouteSpec) -> Result<Arc<dyn Source>, StoreError> {
+        if route.name == "late" {
+            Line::check(&self.1.0.late_is_closed)?;
+        }
         Ok(Arc::new(LineSource(self.0.source(relay, route).await?, self.1.clone())))
     }
     fn retain(&self) -> Arc<dyn Retain> {
@@ -143,6 +148,24 @@ async fn shop(lanes: u32) -> Shop {
     shop.store.register(std::slice::from_ref(&shop.route)).await.unwrap();
     shop.options.lease = Duration::from_secs(1);
     shop
+}
+
+/// What one route has finished, another that begins at the beginning may not see any more: of an adopted table, for instance.
+#[tokio::test(start_paused = true)]
+async fn no_route_of_a_store_delivers_before_all_of_them_are_registered() {
+    let shop = shop(1).await;
+    let late = RouteSpec::new("late").start_from(StartFrom::Beginning);
+    shop.append("e1", "k").await;
+    let (line, to_late) = (Line::default(), ScriptedTransport::new());
+    line.0.late_is_closed.store(true, Ordering::SeqCst);
+    let relay = shop.relay_on(LineStore(shop.store.clone(), line.clone()), shop.transport.clone());
+    let relay = relay.route(Route::from_spec(late).to(to_late.clone()));
+    tokio::spawn(relay.run(std::future::pending()));
+    sleep(Duration::from_mins(1)).await;
+    assert_eq!(shop.transport.arrivals().len(), 0, "nothing is sent while a route is missing");
+    line.0.late_is_closed.store(false, Ordering::SeqCst);
+    shop.transport.delivered(1).await;
+    to_late.delivered(1).await;
 }
 
 /// A key whose failure was dropped with its lane is never delivered again by this relay.

@@ -74,6 +74,9 @@ async fn an_event_with_an_id_is_appended_once_however_often_it_is_sent() {
     let appended: Vec<&Value> = again["events"].as_array().unwrap().iter().map(|row| &row["appended"]).collect();
     assert_eq!(appended, [false, true, true], "{again}");
     assert_eq!(types(&site).await, ["a", "a", "b", "c"]);
+    let twice = append(&site, r#"[{"type": "d", "id": "o-4"}, {"type": "e", "id": "o-4"}]"#).await.json();
+    assert_eq!((&twice["events"][0]["appended"], &twice["events"][1]["appended"]), (&true.into(), &false.into()));
+    assert_eq!(types(&site).await, ["a", "a", "b", "c", "d"]);
 }
 
 #[tokio::test]

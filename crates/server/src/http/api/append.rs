@@ -1,5 +1,7 @@
 //! Appending events over HTTP: what `event append` does, for programs.
 
+use std::collections::HashSet;
+
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
@@ -31,8 +33,13 @@ pub(crate) async fn append(call: Call) -> Result<Response, Problem> {
     }
     let admin = call.admin().await?;
     let appended = if is_named { admin.append_once(&events).await? } else { admin.append(&events).await? };
-    let row = |event: &Event| json!({ "id": event.id, "appended": appended.contains(&event.id) });
-    let rows: Vec<Value> = events.iter().map(row).collect();
+    // Of several with one id the first was appended.
+    let mut told = HashSet::new();
+    let mut row = |event: &Event| {
+        let is_first = told.insert(event.id.clone());
+        json!({ "id": event.id, "appended": is_first && appended.contains(&event.id) })
+    };
+    let rows: Vec<Value> = events.iter().map(&mut row).collect();
     Ok((StatusCode::CREATED, Json(json!({ "events": rows }))).into_response())
 }
 
