@@ -210,7 +210,7 @@ static ROUTE: &[Key] = &[
         "consumer",
         Kind::AnyText,
         r#""billing""#,
-        "Consumer of an exec or pull route whose delivered events the relay records in `mapping.inbox`; recorded events are not handled again.",
+        "Consumer of an exec or pull route whose inbox (`mapping.inbox`) the relay keeps; what is recorded is not handled again.",
     ),
     optional(
         "allow_discard",
