@@ -19,6 +19,9 @@ use super::{Process, State};
 /// How long a server may take until it answers, and until it has stopped.
 pub const PATIENCE: Duration = Duration::from_mins(10);
 
+/// How often a server is started that ends by itself.
+const STARTS: usize = 3;
+
 /// The file in a server's folder that says which process it is.
 const PROCESS: &str = "process";
 
@@ -114,17 +117,24 @@ pub fn end_leftovers(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Starts it and waits until it answers; the error says what its log says.
+/// Starts it and waits until it answers; the error says what its log says. One that ends by itself is started again: RabbitMQ
+/// gives up when the machine is too busy for a timeout of five seconds inside it.
 pub fn start(server: &dyn Server, site: &Site) -> io::Result<Process> {
-    let process = server.start(site)?;
-    // Before it answers, so that it is found when we are ended meanwhile.
-    fs::write(site.folder.join(PROCESS), serde_json::to_vec(&process)?)?;
-    if wait_until(PATIENCE, || server.answers(site) || !process.is_running()) && process.is_running() {
-        return Ok(process);
+    let mut starts = 0;
+    loop {
+        starts += 1;
+        let process = server.start(site)?;
+        // Before it answers, so that it is found when we are ended meanwhile.
+        fs::write(site.folder.join(PROCESS), serde_json::to_vec(&process)?)?;
+        if wait_until(PATIENCE, || server.answers(site) || !process.is_running()) && process.is_running() {
+            return Ok(process);
+        }
+        let (ended, name, log) = (!process.is_running(), server.name(), tail(&server.log(site)));
+        process.crash()?;
+        if !ended || starts == STARTS {
+            return Err(io::Error::other(format!("{name} does not answer on port {}; {log}", site.port)));
+        }
     }
-    let (name, log) = (server.name(), tail(&server.log(site)));
-    process.crash()?;
-    Err(io::Error::other(format!("{name} does not answer on port {}; {log}", site.port)))
 }
 
 /// Whether a server that speaks first, or after `request`, begins its answer like this.
