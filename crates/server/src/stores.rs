@@ -62,6 +62,10 @@ async fn open_for(store: &StoreConfig, limits: Limits, purpose: For) -> Result<A
 /// Opens a store's tables, whichever version they have and whether or not they are there.
 ///
 /// A migration tells them these limits.
+#[cfg_attr(
+    not(feature = "postgres"),
+    allow(unused_variables, reason = "functions of SQL hold the limits, and SQLite has none")
+)]
 pub async fn open_schema(
     store: &StoreConfig,
     limits: Limits,
